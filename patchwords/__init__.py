@@ -1,0 +1,27 @@
+"""patchwords: the Vision Transformer system. Importing it loads no torch; each name below loads what it needs when it is first used."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from patchwords.models.build import build as build
+    from patchwords.weights.load import load as load
+    from patchwords.weights.load import save as save
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "build": "patchwords.models.build",
+    "load": "patchwords.weights.load",
+    "save": "patchwords.weights.load",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'patchwords' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*_HOMES, "__version__"])

@@ -1,0 +1,1 @@
+"""The paper's modules, one idea a file."""

@@ -1,0 +1,50 @@
+"""Appendix D.6, Axial-ViT: attention along the rows, then along the columns, each followed by an MLP."""
+
+from collections.abc import Iterator, Sequence
+
+from torch import Tensor, nn
+
+from patchwords.errors import UsageError
+from patchwords.layers.block import Layer
+from patchwords.layers.tokens import Tokens
+from patchwords.layers.unit import Unit
+
+
+class AxialBlock(Unit):
+    """Two layers of eq. 2 and 3: in the first a patch sees its row, in the second its column."""
+
+    def __init__(self, along_rows: Layer, along_cols: Layer):
+        super().__init__()
+        self.along_rows = along_rows
+        self.along_cols = along_cols
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(batch, rows, cols, width) to the same."""
+        x = self.along_rows(x.flatten(0, 1)).unflatten(0, x.shape[:2])
+        x = x.transpose(1, 2)  # (batch, cols, rows, width)
+        return self.along_cols(x.flatten(0, 1)).unflatten(0, x.shape[:2]).transpose(1, 2)  # type: ignore[no-any-return]
+
+
+class AxialEncoder(nn.Module):
+    """The encoder of patches alone: a special token has neither row nor column."""
+
+    def __init__(self, blocks: Sequence[AxialBlock], position: nn.Module, norm: nn.Module):
+        super().__init__()
+        self.blocks = nn.ModuleList(blocks)
+        self.position = position
+        self.norm = norm
+
+    def trace(self, tokens: Tokens) -> Iterator[Tokens]:
+        """The sequence after every pair of layers."""
+        for layer, block in enumerate(self.blocks):
+            tokens = self.position(tokens, layer)
+            tokens = tokens.replace(block(tokens.x.unflatten(1, tokens.grid)).flatten(1, 2))
+            yield tokens
+
+    def forward(self, tokens: Tokens) -> Tokens:
+        for tokens in self.trace(tokens):  # noqa: B020
+            pass
+        return tokens.replace(self.norm(tokens.x))
+
+    def attention(self, tokens: Tokens, at: Sequence[int]) -> list[Tensor]:
+        raise UsageError("axial attention has no weights between all tokens: a patch sees its row, then its column")

@@ -1,0 +1,73 @@
+"""Section 3.1: the classification head, "a MLP with one hidden layer at pre-training time and a single linear layer at fine-tuning time"."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from patchwords.layers.initialise import lecun_normal_
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Linear:
+    """One layer that starts at zero, its bias at `bias` (0 to fine-tune, -10 for ImageNet-21k's sigmoids)."""
+
+    kind: ClassVar[str] = "linear"
+    bias: float = 0.0
+
+    def build(self, width: int, classes: int) -> "Head":
+        return Head(nn.Identity(), classifier(width, classes, self.bias))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TanhMLP:
+    """A hidden layer with tanh, the pre-logits, before the linear one; as wide as the model unless `hidden` says otherwise."""
+
+    kind: ClassVar[str] = "mlp"
+    hidden: int | None = None
+    bias: float = 0.0
+
+    def build(self, width: int, classes: int) -> "Head":
+        hidden = self.hidden or width
+        return Head(PreLogits(width, hidden), classifier(hidden, classes, self.bias))
+
+
+HeadKind = Linear | TanhMLP
+
+
+class Head(nn.Module):
+    """y to logits. `represent` is what the last layer sees, and what few-shot evaluation uses as features."""
+
+    def __init__(self, pre_logits: nn.Module, classifier: nn.Module):
+        super().__init__()
+        self.pre_logits = pre_logits
+        self.classifier = classifier
+
+    def represent(self, y: Tensor) -> Tensor:
+        return self.pre_logits(y)  # type: ignore[no-any-return]
+
+    def forward(self, y: Tensor) -> Tensor:
+        return self.classifier(self.represent(y))  # type: ignore[no-any-return]
+
+
+class PreLogits(nn.Module):
+    def __init__(self, width: int, hidden: int):
+        super().__init__()
+        layer = nn.Linear(width, hidden)
+        self.weight, self.bias = layer.weight, layer.bias
+        lecun_normal_(self.weight)
+        nn.init.zeros_(self.bias)
+
+    def forward(self, y: Tensor) -> Tensor:
+        return torch.tanh(nn.functional.linear(y, self.weight, self.bias))
+
+
+def classifier(width: int, classes: int, bias: float) -> nn.Module:
+    """A zero-initialised linear layer; with no classes there is none, and the logits are the representation."""
+    if classes == 0:
+        return nn.Identity()
+    layer = nn.Linear(width, classes)
+    nn.init.zeros_(layer.weight)
+    nn.init.constant_(layer.bias, bias)
+    return layer

@@ -1,0 +1,82 @@
+"""Eq. 4 and App. D.3: the sequence becomes one vector y."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+
+from patchwords.layers.initialise import dense, xavier_uniform_
+from patchwords.layers.mlp import MLP, Activation
+from patchwords.layers.tokens import Tokens
+from patchwords.ops.attention import attention
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ClassToken:
+    """Eq. 4: y = LN(z_L⁰)."""
+
+    kind: ClassVar[str] = "class"
+    norm: ClassVar[str] = "before"
+
+    def build(self, width: int, heads: int, mlp: int, activation: Activation, epsilon: float) -> nn.Module:
+        return TakeClass()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Mean:
+    """Global average of the patches; the final norm stands before the average (the paper) or after it (MAE, timm)."""
+
+    kind: ClassVar[str] = "mean"
+    norm: Literal["before", "after"] = "before"
+
+    def build(self, width: int, heads: int, mlp: int, activation: Activation, epsilon: float) -> nn.Module:
+        return MeanPatches(nn.Identity() if self.norm == "before" else nn.LayerNorm(width, eps=epsilon))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Attend:
+    """MAP, the attention pool of the scaled-up ViTs: a learned probe asks all tokens."""
+
+    kind: ClassVar[str] = "map"
+    norm: ClassVar[str] = "before"
+
+    def build(self, width: int, heads: int, mlp: int, activation: Activation, epsilon: float) -> nn.Module:
+        return AttendTokens(width, heads, MLP(width, mlp, activation, dropout=0.0), epsilon)
+
+
+Pool = ClassToken | Mean | Attend
+
+
+class TakeClass(nn.Module):
+    def forward(self, tokens: Tokens) -> Tensor:
+        return tokens.x[:, 0]
+
+
+class MeanPatches(nn.Module):
+    def __init__(self, norm: nn.Module):
+        super().__init__()
+        self.norm = norm
+
+    def forward(self, tokens: Tokens) -> Tensor:
+        return self.norm(tokens.patches.mean(1))  # type: ignore[no-any-return]
+
+
+class AttendTokens(nn.Module):
+    def __init__(self, width: int, heads: int, mlp: MLP, epsilon: float):
+        super().__init__()
+        self.heads = heads
+        self.probe = nn.Parameter(torch.empty(1, 1, width))
+        xavier_uniform_(self.probe[0])
+        self.q = dense(width, width)
+        self.kv = dense(width, 2 * width, parts=2)
+        self.out = dense(width, width)
+        self.norm = nn.LayerNorm(width, eps=epsilon)
+        self.mlp = mlp
+
+    def forward(self, tokens: Tokens) -> Tensor:
+        probe = self.probe.expand(tokens.x.shape[0], -1, -1)
+        q = self.q(probe).unflatten(2, (self.heads, -1)).transpose(1, 2)  # (batch, heads, 1, width / heads)
+        k, v = self.kv(tokens.x).unflatten(2, (2, self.heads, -1)).permute(2, 0, 3, 1, 4).unbind(0)
+        x = self.out(attention(q, k, v).transpose(1, 2).flatten(2))[:, 0]  # (batch, width)
+        return x + self.mlp(self.norm(x))  # type: ignore[no-any-return]

@@ -1,0 +1,48 @@
+"""What travels between the parts: the sequence z, its special tokens first, then the patches row by row."""
+
+from collections import Counter
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+Grid = tuple[int, int]
+
+
+class Tokens(NamedTuple):
+    """A sequence with `prefix` special tokens, then patches of a `grid` (all of them, or a subset)."""
+
+    x: Tensor  # (batch, prefix + patches, width)
+    prefix: int
+    grid: Grid
+
+    @property
+    def special(self) -> Tensor:
+        return self.x[:, : self.prefix]
+
+    @property
+    def patches(self) -> Tensor:
+        return self.x[:, self.prefix :]
+
+    @property
+    def map(self) -> Tensor:
+        """The patches as a picture: (batch, width, rows, cols)."""
+        return self.patches.mT.unflatten(2, self.grid)
+
+    def replace(self, x: Tensor) -> "Tokens":
+        return self._replace(x=x)
+
+
+class Special(nn.Module):
+    """Learned tokens in front of the patches, one parameter a name: `class` (x_class of eq. 1), `register`, …"""
+
+    def __init__(self, names: tuple[str, ...], width: int):
+        super().__init__()
+        self.counts = dict(Counter(names))
+        for name, count in self.counts.items():
+            self.register_parameter(name, nn.Parameter(torch.zeros(1, count, width)))
+
+    def forward(self, patches: Tensor) -> Tensor:
+        """(batch, patches, width) to (batch, prefix + patches, width)."""
+        special = [self.get_parameter(name).expand(patches.shape[0], -1, -1) for name in self.counts]
+        return torch.cat([*special, patches], 1)

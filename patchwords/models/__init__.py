@@ -1,0 +1,1 @@
+"""Configuration and forward of each model, nothing else."""

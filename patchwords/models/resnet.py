@@ -1,0 +1,74 @@
+"""ResNet (BiT), the paper's convolutional baseline: GroupNorm for BatchNorm, and standardised convolutions."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from torch import Tensor, nn
+
+from patchwords.errors import UsageError
+from patchwords.layers.bottleneck import PRE, Form, NormReLU, Root, stages
+from patchwords.layers.encoder import check_layers
+from patchwords.layers.head import Linear
+
+# Units in each stage, by depth.
+UNITS: dict[int, tuple[int, int, int, int]] = {
+    26: (2, 2, 2, 2),
+    50: (3, 4, 6, 3),
+    101: (3, 4, 23, 3),
+    152: (3, 8, 36, 3),
+    200: (3, 24, 36, 3),
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ResNetConfig:
+    """R{depth}x{factor}: `units` in each stage, `width` = 64 · factor channels after the root."""
+
+    kind: ClassVar[str] = "resnet"
+    units: tuple[int, ...]
+    width: int = 64
+    form: Form = PRE
+    image: tuple[int, int] = (224, 224)
+    channels: int = 3
+    classes: int = 1000
+    head: Linear = field(default_factory=Linear)
+
+    def __post_init__(self) -> None:
+        if self.width % 32:
+            raise UsageError(f"width {self.width} is not a multiple of GroupNorm's 32 groups: choose one that is")
+
+    def build(self) -> "ResNet":
+        return ResNet(self)
+
+
+class ResNet(nn.Module):
+    """Root, stages, mean over the map, head."""
+
+    def __init__(self, config: ResNetConfig):
+        super().__init__()
+        self.config = config
+        channels = 4 * config.width * 2 ** (len(config.units) - 1)
+        self.root = Root(config.channels, config.width, config.form)
+        self.stages = stages(config.units, config.width, config.form)
+        self.norm = NormReLU(config.form.norm(channels)) if config.form.activation == "pre" else nn.Identity()
+        self.head = config.head.build(channels, config.classes)
+
+    def represent(self, images: Tensor) -> Tensor:
+        """The vector before the head."""
+        x = self.root(images)
+        for stage in self.stages:
+            x = stage(x)
+        return self.norm(x).mean((2, 3))  # type: ignore[no-any-return]
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.head(self.represent(images))  # type: ignore[no-any-return]
+
+    def features(self, images: Tensor, at: Sequence[int]) -> list[Tensor]:
+        """The maps (batch, channels, rows, cols) after the stages numbered in `at`, from 1."""
+        check_layers(at, len(self.stages))
+        x, maps = self.root(images), []
+        for stage in self.stages:
+            x = stage(x)
+            maps.append(x)
+        return [maps[number - 1] for number in at]

@@ -1,0 +1,179 @@
+"""The Vision Transformer: eq. 1-4 in four parts, `head(pool(encoder(embed(images))))`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal, NamedTuple
+
+from torch import Tensor, nn
+
+from patchwords.errors import UsageError
+from patchwords.layers.attention import Attention, Biases, NoOffsets
+from patchwords.layers.axial import AxialBlock, AxialEncoder
+from patchwords.layers.block import Block, Layer, StreamNormBlock
+from patchwords.layers.embed import Embed, PatchProjection
+from patchwords.layers.encoder import AtStem, Encoder, check_layers
+from patchwords.layers.head import HeadKind, Linear
+from patchwords.layers.mlp import MLP, Activation
+from patchwords.layers.pool import ClassToken, Pool
+from patchwords.layers.position import Layerwise, Learned1D, Offsets, Position, Relative
+from patchwords.layers.tokens import Grid, Special
+from patchwords.models.hybrid import ResNetStem
+from patchwords.ops import patches
+
+
+class Size(NamedTuple):
+    depth: int
+    width: int
+    mlp: int
+    heads: int
+
+
+SIZES = {
+    "Mu": Size(1, 32, 128, 2),
+    "Ti": Size(12, 192, 768, 3),
+    "S": Size(12, 384, 1536, 6),
+    "M": Size(12, 512, 2048, 8),
+    "B": Size(12, 768, 3072, 12),  # Table 1
+    "L": Size(24, 1024, 4096, 16),  # Table 1
+    "H": Size(32, 1280, 5120, 16),  # Table 1
+    "So400m": Size(27, 1152, 4304, 16),
+    "g": Size(40, 1408, 6144, 16),
+    "g-opt": Size(40, 1536, 6144, 16),
+    "G": Size(48, 1664, 8192, 16),
+    "G-opt": Size(48, 1536, 8192, 16),
+    "e": Size(56, 1792, 15360, 16),
+}
+
+BLOCKS: dict[str, type[Layer]] = {"pre-norm": Block, "stream-norm": StreamNormBlock}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ViTConfig:
+    """What makes one Vision Transformer differ from another, each a number or a part."""
+
+    kind: ClassVar[str] = "vit"
+    depth: int
+    width: int
+    mlp: int
+    heads: int
+    patch: tuple[int, int]
+    image: tuple[int, int] = (224, 224)
+    channels: int = 3
+    classes: int = 1000
+    stem: ResNetStem | None = None
+    special: tuple[str, ...] = ("class",)
+    position: Position = field(default_factory=Learned1D)
+    encoder: Literal["global", "axial"] = "global"
+    block: Literal["pre-norm", "stream-norm"] = "pre-norm"
+    biases: Biases = "qkv"
+    activation: Activation = "gelu-tanh"
+    epsilon: float = 1e-6
+    layer_scale: float | None = None
+    pool: Pool = field(default_factory=ClassToken)
+    head: HeadKind = field(default_factory=Linear)
+    dropout: float = 0.0
+    weight_dropout: float = 0.0
+    stochastic_depth: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.width % self.heads:
+            raise UsageError(f"width {self.width} is not a multiple of heads {self.heads}: choose heads that divide it")
+        divisor = {"sincos-2d": 4, "learned-2d": 2, "sinusoidal-1d": 2}.get(self.position.kind, 1)
+        if self.width % divisor:
+            raise UsageError(f"position {self.position.kind} needs a width that {divisor} divides, not {self.width}")
+        if self.pool.kind == "class" and self.special[:1] != ("class",):
+            raise UsageError('pool "class" needs the class token first: special = ["class"], or choose pool "mean" or "map"')
+        if self.encoder == "axial" and self.special:
+            raise UsageError('the axial encoder has no place for special tokens: special = [] and pool "mean" or "map"')
+        self.grid  # noqa: B018  # refuses a picture that the patch does not divide
+
+    @property
+    def grid(self) -> Grid:
+        """Rows and columns of patches."""
+        return patches.grid(self.stem.size(self.image) if self.stem else self.image, self.patch)
+
+    @property
+    def tokens(self) -> int:
+        """The length of the sequence."""
+        return len(self.special) + self.grid[0] * self.grid[1]
+
+    def build(self) -> "ViT":
+        return ViT(self)
+
+
+class ViT(nn.Module):
+    """Four parts in the paper's order."""
+
+    def __init__(self, config: ViTConfig):
+        super().__init__()
+        self.config = config
+        self.embed = embed(config)
+        self.encoder = encoder(config)
+        self.pool = config.pool.build(config.width, config.heads, config.mlp, config.activation, config.epsilon)
+        self.head = config.head.build(config.width, config.classes)
+
+    def forward(self, images: Tensor) -> Tensor:
+        z0 = self.embed(images)  # eq. 1
+        z = self.encoder(z0)  # eq. 2 and 3
+        y = self.pool(z)  # eq. 4
+        return self.head(y)  # type: ignore[no-any-return]
+
+    def represent(self, images: Tensor) -> Tensor:
+        """The vector that the classifier sees."""
+        return self.head.represent(self.pool(self.encoder(self.embed(images))))
+
+    def features(self, images: Tensor, at: Sequence[int]) -> list[Tensor]:
+        """The maps (batch, width, rows, cols) after the blocks numbered in `at`, from 1: for dense tasks."""
+        check_layers(at, self.config.depth)
+        maps = [tokens.map for tokens in self.encoder.trace(self.embed(images))]
+        return [maps[number - 1] for number in at]
+
+    def attention(self, images: Tensor, at: Sequence[int]) -> list[Tensor]:
+        """The attention weights (batch, heads, tokens, tokens) of the blocks numbered in `at`, from 1."""
+        return self.encoder.attention(self.embed(images), at)
+
+
+def embed(config: ViTConfig) -> Embed:
+    stem = config.stem.build(config.channels) if config.stem else nn.Identity()
+    channels = config.stem.channels if config.stem else config.channels
+    table = config.position.build(config.width, config.grid, config.special)
+    return Embed(
+        stem,
+        PatchProjection(channels, config.width, config.patch),
+        Special(config.special, config.width),
+        table if config.position.at == "stem" else nn.Identity(),
+        config.dropout,
+    )
+
+
+def encoder(config: ViTConfig) -> Encoder | AxialEncoder:
+    norm = nn.LayerNorm(config.width, eps=config.epsilon) if config.pool.norm == "before" else nn.Identity()
+    rates = [config.stochastic_depth * i / max(config.depth - 1, 1) for i in range(config.depth)]
+    if config.encoder == "global":
+        return Encoder([block(config, config.tokens, rate) for rate in rates], layerwise(config), norm)
+    rows, cols = config.grid
+    pairs = [AxialBlock(block(config, cols, rate), block(config, rows, rate)) for rate in rates]
+    return AxialEncoder(pairs, layerwise(config), norm)
+
+
+def layerwise(config: ViTConfig) -> nn.Module:
+    """What the encoder adds before each block: Table 8's columns."""
+    tables = {"stem": 0, "every": config.depth, "shared": 1}[config.position.at]
+    if tables == 0:
+        return AtStem()
+    return Layerwise([config.position.build(config.width, config.grid, config.special) for _ in range(tables)])
+
+
+def block(config: ViTConfig, tokens: int, rate: float) -> Layer:
+    match config.position:
+        case Relative(std=std):
+            offsets: nn.Module = Offsets(tokens, config.width // config.heads, std)
+        case _:
+            offsets = NoOffsets()
+    return BLOCKS[config.block](
+        Attention(config.width, config.heads, config.biases, offsets, config.dropout, config.weight_dropout),
+        MLP(config.width, config.mlp, config.activation, config.dropout),
+        config.epsilon,
+        config.layer_scale,
+        rate,
+    )

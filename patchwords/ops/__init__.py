@@ -1,0 +1,1 @@
+"""Tensor in, tensor out, no state."""

@@ -1,0 +1,15 @@
+"""Appendix A, eq. 6-7: the one door to every attention backend, and the weights themselves for inspection."""
+
+from torch import Tensor
+from torch.nn import functional as F
+
+
+def attention(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
+    """softmax(q kᵀ / √Dh + bias) v, for q, k, v of (batch, heads, tokens, width / heads); no weights are kept."""
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=bias, dropout_p=dropout)
+
+
+def weights(q: Tensor, k: Tensor, bias: Tensor | None = None) -> Tensor:
+    """The weights A of eq. 6 as (batch, heads, queries, keys): what the fused kernels never write down."""
+    logits = q @ k.mT * q.shape[-1] ** -0.5
+    return (logits if bias is None else logits + bias).softmax(-1)

@@ -1,0 +1,182 @@
+"""Tables (TOML, JSON, `key=value`) into frozen dataclasses and back: strict, typed, and an unknown key is answered with the nearest name."""
+
+import dataclasses
+import difflib
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeVar, get_args
+
+import cattrs
+import cattrs.gen
+from cattrs.errors import (
+    AttributeValidationNote,
+    BaseValidationError,
+    ForbiddenExtraKeysError,
+    IterableValidationNote,
+)
+
+from patchwords.errors import UsageError
+
+T = TypeVar("T")
+Table = dict[str, Any]
+
+
+def read(table: Mapping[str, Any], into: type[T]) -> T:
+    """A table as a value of the dataclass `into`; what is wrong is said key by key."""
+    try:
+        return _CONVERTER.structure(dict(table), into)
+    except BaseValidationError as error:
+        raise UsageError("; ".join(_sentences(error, ""))) from None
+
+
+def write(value: object) -> Table:
+    """The inverse of `read`."""
+    table: Table = _CONVERTER.unstructure(value)
+    return table
+
+
+def change(value: T, changes: Mapping[str, Any]) -> T:
+    """`value` with dotted keys replaced; a new `kind` starts that part afresh."""
+    table = write(value)
+    for key in sorted(changes, key=lambda key: not key.endswith("kind")):  # a kind first, then what belongs to it
+        *path, leaf = key.split(".")
+        part = _descend(table, path, key)
+        if leaf == "kind" and part.get("kind") != changes[key]:
+            part.clear()
+        part[leaf] = changes[key]
+    return read(table, type(value))
+
+
+def assignments(words: Iterable[str]) -> Table:
+    """`key=value` words of a command line; a value is TOML, and a bare word is a string."""
+    table: Table = {}
+    for word in words:
+        key, equals, text = word.partition("=")
+        if not equals or not key:
+            raise UsageError(f"'{word}' is not a setting; write key=value, for example pool.kind=mean")
+        table[key.strip()] = _toml_value(key, text.strip())
+    return table
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """The end of a sentence that refuses `name`: the closest of the allowed names, or all of them."""
+    names = list(names)
+    folded = {other.lower(): other for other in names}
+    found = [folded[near] for near in difflib.get_close_matches(name.lower(), folded, n=3, cutoff=0.5)]
+    return f"did you mean {' or '.join(found)}?" if found else f"there are {', '.join(names)}"
+
+
+def _descend(table: Table, path: list[str], key: str) -> Table:
+    for name in path:
+        if table.get(name) is None:
+            table[name] = {}
+        table = table[name]
+        if not isinstance(table, dict):
+            raise UsageError(f"{key} leads into {name}, which is a plain value; set {name} itself")
+    return table
+
+
+def _toml_value(key: str, text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        if re.fullmatch(r"[A-Za-z][\w./@+-]*", text):
+            return text
+        raise UsageError(f"{key} = {text} is not a TOML value; quote a text, write a list as [1, 2]") from None
+
+
+def _sentences(error: BaseException, path: str) -> Iterator[str]:
+    if isinstance(error, BaseValidationError):
+        for inner in error.exceptions:
+            yield from _sentences(inner, path + _step(inner))
+    elif isinstance(error, ForbiddenExtraKeysError):
+        known = [field.name for field in dataclasses.fields(error.cl)]
+        for name in sorted(error.extra_fields):
+            yield f"{_join(path, name)} is not a setting; {nearest(name, known)}"
+    elif isinstance(error, KeyError):
+        yield f"{_join(path, str(error.args[0]))} is missing"
+    else:
+        yield f"{path}: {error}" if path else str(error)
+
+
+def _step(error: BaseException) -> str:
+    for note in getattr(error, "__notes__", ()):
+        if isinstance(note, AttributeValidationNote):
+            return f".{note.name}"
+        if isinstance(note, IterableValidationNote):
+            return f"[{note.index}]"
+    return ""
+
+
+def _join(path: str, name: str) -> str:
+    return f"{path}.{name}".lstrip(".")
+
+
+def _exactly(kind: type, word: str) -> Callable[[Any, type], Any]:
+    def hook(value: Any, _: type) -> Any:
+        if kind is float and type(value) is int:
+            return float(value)
+        if type(value) is not kind:
+            raise ValueError(f"{value!r} is not {word}")
+        return value
+
+    return hook
+
+
+def _pair(value: Any, _: type) -> tuple[int, int]:
+    """Height and width; one number stands for both."""
+    numbers = (value, value) if type(value) is int else tuple(value) if isinstance(value, list | tuple) else ()
+    if len(numbers) != 2 or any(type(number) is not int for number in numbers):
+        raise ValueError(f"{value!r} is not a whole number or a pair [height, width]")
+    return numbers[0], numbers[1]
+
+
+def _is_part(kind: Any) -> bool:
+    return dataclasses.is_dataclass(kind) and hasattr(kind, "kind")
+
+
+def _is_choice(union: Any) -> bool:
+    """Whether a type is a choice between dataclasses that carry a `kind`."""
+    return len(get_args(union)) > 1 and all(_is_part(part) for part in get_args(union))
+
+
+def _choose(union: Any) -> Callable[[Any, type], Any]:
+    parts = {part.kind: part for part in get_args(union)}
+
+    def hook(value: Any, _: type) -> Any:
+        table = {"kind": value} if isinstance(value, str) else value  # pool = "mean" is short for { kind = "mean" }
+        kind = table.get("kind") if isinstance(table, dict) else value
+        if kind not in parts:
+            raise ValueError(f"kind {kind!r} is not one of {', '.join(parts)}; {nearest(str(kind), parts)}")
+        return _CONVERTER.structure(table, parts[kind])
+
+    return hook
+
+
+def _read_part(part: Any) -> Callable[[Any, type], Any]:
+    plain = cattrs.gen.make_dict_structure_fn(part, _CONVERTER, _cattrs_forbid_extra_keys=True)
+
+    def hook(value: Any, _: type) -> Any:
+        table = {"kind": value} if isinstance(value, str) else dict(value)
+        if (kind := table.pop("kind", part.kind)) != part.kind:
+            raise ValueError(f"kind {kind!r} is not {part.kind}")
+        return plain(table, part)
+
+    return hook
+
+
+def _write_part(part: Any) -> Callable[[Any], Table]:
+    plain = cattrs.gen.make_dict_unstructure_fn(part, _CONVERTER)
+    return lambda value: {"kind": part.kind, **plain(value)}
+
+
+_CONVERTER = cattrs.Converter(forbid_extra_keys=True)
+_CONVERTER.register_structure_hook(int, _exactly(int, "a whole number"))
+_CONVERTER.register_structure_hook(float, _exactly(float, "a number"))
+_CONVERTER.register_structure_hook(str, _exactly(str, "a text"))
+_CONVERTER.register_structure_hook(bool, _exactly(bool, "true or false"))
+_CONVERTER.register_structure_hook_func(lambda kind: kind == tuple[int, int], _pair)
+_CONVERTER.register_structure_hook_factory(_is_part, _read_part)
+_CONVERTER.register_structure_hook_factory(_is_choice, _choose)
+_CONVERTER.register_unstructure_hook_factory(_is_part, _write_part)
