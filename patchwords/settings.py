@@ -5,7 +5,7 @@ import difflib
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, TypeVar, get_args
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 import cattrs
 import cattrs.gen
@@ -64,6 +64,8 @@ def nearest(name: str, names: Iterable[str]) -> str:
     names = list(names)
     folded = {other.lower(): other for other in names}
     found = [folded[near] for near in difflib.get_close_matches(name.lower(), folded, n=3, cutoff=0.5)]
+    if not names:
+        return "there is nothing to set here"
     return f"did you mean {' or '.join(found)}?" if found else f"there are {', '.join(names)}"
 
 
@@ -97,7 +99,7 @@ def _sentences(error: BaseException, path: str) -> Iterator[str]:
     elif isinstance(error, KeyError):
         yield f"{_join(path, str(error.args[0]))} is missing"
     else:
-        yield f"{path}: {error}" if path else str(error)
+        yield f"{path.lstrip('.')}: {error}" if path else str(error)
 
 
 def _step(error: BaseException) -> str:
@@ -130,6 +132,17 @@ def _pair(value: Any, _: type) -> tuple[int, int]:
     if len(numbers) != 2 or any(type(number) is not int for number in numbers):
         raise ValueError(f"{value!r} is not a whole number or a pair [height, width]")
     return numbers[0], numbers[1]
+
+
+def _is_literal(kind: Any) -> bool:
+    return get_origin(kind) is Literal
+
+
+def _literal(value: Any, kind: Any) -> Any:
+    words = get_args(kind)
+    if value not in words:
+        raise ValueError(f"{value!r} is not one of {', '.join(words)}; {nearest(str(value), words)}")
+    return value
 
 
 def _is_part(kind: Any) -> bool:
@@ -177,6 +190,7 @@ _CONVERTER.register_structure_hook(float, _exactly(float, "a number"))
 _CONVERTER.register_structure_hook(str, _exactly(str, "a text"))
 _CONVERTER.register_structure_hook(bool, _exactly(bool, "true or false"))
 _CONVERTER.register_structure_hook_func(lambda kind: kind == tuple[int, int], _pair)
+_CONVERTER.register_structure_hook_func(_is_literal, _literal)
 _CONVERTER.register_structure_hook_factory(_is_part, _read_part)
 _CONVERTER.register_structure_hook_factory(_is_choice, _choose)
 _CONVERTER.register_unstructure_hook_factory(_is_part, _write_part)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One published file; `mebibytes` is approximate (4 bytes a parameter), `sha256` is as much of it as is published."""
+    """One published file; `mebibytes` is approximate (4 bytes a parameter), `sha256` is what is published of it."""
 
     name: str
     model: str

@@ -1,0 +1,31 @@
+"""How a picture becomes the model's input: one value, stored in the weights' card and used wherever pictures are read."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from patchwords.errors import UsageError
+
+HALF = (0.5, 0.5, 0.5)  # the official models: [0, 255] to [-1, 1]
+IMAGENET_MEAN, IMAGENET_DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+Interpolation = Literal["bilinear", "bicubic", "lanczos"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Preprocess:
+    """Resize to `size`, the whole picture squashed or a central crop of that share of the resized one; then (x - mean) / deviation."""
+
+    size: tuple[int, int] = (224, 224)
+    fit: Literal["squash", "crop"] = "squash"
+    crop: float = 0.875
+    interpolation: Interpolation = "bilinear"
+    mean: tuple[float, ...] = HALF
+    deviation: tuple[float, ...] = HALF
+
+    def __post_init__(self) -> None:
+        if len(self.mean) != len(self.deviation) or not self.mean:
+            raise UsageError(f"mean has {len(self.mean)} numbers and deviation {len(self.deviation)}: one each a channel")
+        if not all(number > 0 for number in self.deviation):
+            raise UsageError(f"deviation {list(self.deviation)} must be above 0")
+        if not 0 < self.crop <= 1:
+            raise UsageError(f"crop {self.crop} is not a share of the picture: choose one above 0 and up to 1")

@@ -1,0 +1,89 @@
+"""What a model costs: parameters, multiply-adds and memory, counted on the meta device without computing anything."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from patchwords.layers.tokens import Tokens
+from patchwords.layers.unit import Unit
+from patchwords.models.names import Config
+
+
+@dataclass(frozen=True)
+class Row:
+    """One part of a model, or `times` equal ones."""
+
+    name: str
+    kind: str
+    output: tuple[int, ...]
+    parameters: int
+    macs: int
+    times: int = 1
+
+
+@dataclass(frozen=True)
+class Cost:
+    """`macs` are multiply-adds of matrix products and convolutions for one picture."""
+
+    parameters: int
+    macs: int
+    rows: tuple[Row, ...]
+
+    @property
+    def memory(self) -> dict[str, int]:
+        """Bytes: the weights in two precisions, and weights, gradients and Adam's two moments in float32."""
+        return {"float32": 4 * self.parameters, "bfloat16": 2 * self.parameters, "training": 16 * self.parameters}
+
+
+def cost(config: Config) -> Cost:
+    with torch.device("meta"):
+        model = config.build()
+    model = model.to("meta").eval().requires_grad_(False)
+    outputs: dict[nn.Module, tuple[int, ...]] = {}
+
+    def note(module: nn.Module, _: Any, output: Tensor | Tokens) -> None:
+        outputs[module] = tuple((output.x if isinstance(output, Tokens) else output).shape[1:])
+
+    parts = dict(_parts("", model))
+    hooks = [part.register_forward_hook(note) for part in parts.values()]
+    with FlopCounterMode(display=False) as counter:
+        model(torch.empty(1, config.channels, *config.image, device="meta"))
+    for hook in hooks:
+        hook.remove()
+    counts = {name.partition(".")[2]: sum(ops.values()) // 2 for name, ops in counter.get_flop_counts().items()}
+    rows = [
+        Row(name, type(part).__name__, outputs.get(part, ()), _parameters(part), counts.get(name, 0))
+        for name, part in parts.items()
+    ]
+    return Cost(_parameters(model), counter.get_total_flops() // 2, tuple(_merged(rows)))
+
+
+def _parts(name: str, module: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    """The modules that make a row: repeated units, what has parameters of its own, and the rest two names deep."""
+    for child_name, child in module.named_children():
+        full = f"{name}.{child_name}".lstrip(".")
+        whole = isinstance(child, Unit) or any(True for _ in child.parameters(recurse=False))
+        repeated = any(isinstance(inner, Unit) for inner in child.modules())
+        if not whole and (repeated or "." not in full):
+            yield from _parts(full, child)
+        elif _parameters(child):
+            yield full, child
+
+
+def _merged(rows: list[Row]) -> Iterator[Row]:
+    """Equal neighbours as one row."""
+    for _, group in groupby(rows, key=lambda row: (row.kind, row.output, row.parameters, row.macs)):
+        first, *others = group
+        last = others[-1].name.rpartition(".")[2] if others else ""
+        name = f"{first.name}…{last}" if others else first.name
+        times = 1 + len(others)
+        yield Row(name, first.kind, first.output, times * first.parameters, times * first.macs, times)
+
+
+def _parameters(module: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in module.parameters())

@@ -1,0 +1,67 @@
+"""The card: what a weights file says of itself, kept in the metadata of the native safetensors file."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+from patchwords import settings
+from patchwords.data.preprocess import Preprocess
+from patchwords.errors import ModelError, UsageError
+from patchwords.models.names import Config
+
+KEY, DIGEST = "patchwords.card", "patchwords.sha256"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Card:
+    """Architecture, preprocessing, class names, where the weights come from and under which licence."""
+
+    model: Config
+    preprocess: Preprocess = field(default_factory=Preprocess)
+    classes: tuple[str, ...] = ()
+    source: str = ""
+    licence: str = ""
+
+    def __post_init__(self) -> None:
+        if self.classes and len(self.classes) != self.model.classes:
+            raise UsageError(f"{len(self.classes)} class names were given, the model has {self.model.classes} classes")
+
+
+def write(card: Card, state: Mapping[str, Tensor]) -> dict[str, str]:
+    """The metadata of a native file: the card, and a hash of the tensors, since a flipped bit would load silently."""
+    return {"format": "pt", KEY: json.dumps(settings.write(card), ensure_ascii=False), DIGEST: digest(state)}
+
+
+def read(metadata: Mapping[str, str]) -> Card:
+    try:
+        return settings.read(json.loads(metadata[KEY]), Card)
+    except (json.JSONDecodeError, UsageError) as error:
+        raise ModelError(f"the file's card cannot be read: {error}") from None
+
+
+def verify(metadata: Mapping[str, str], state: Mapping[str, Tensor]) -> None:
+    if digest(state) != metadata.get(DIGEST):
+        raise ModelError("the weights are damaged: their hash is not the one in the file; fetch or write the file again")
+
+
+def digest(state: Mapping[str, Tensor]) -> str:
+    """SHA-256 over names, kinds, shapes and bytes, in the order of the names."""
+    total = hashlib.sha256()
+    for name in sorted(state):
+        tensor = state[name].detach().cpu().contiguous()
+        total.update(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
+        total.update(tensor.view(-1).view(dtype=torch.uint8).numpy().data if tensor.numel() else b"")
+    return total.hexdigest()
+
+
+def fitted(card: Card, model: Config, classes: tuple[str, ...]) -> Card:
+    """The card of the same weights after `adapt`: another model, its size and class names."""
+    channels = model.channels
+    preprocess = replace(card.preprocess, size=model.image)
+    if channels != len(preprocess.mean):  # channels without known statistics are centred
+        preprocess = replace(preprocess, mean=(0.5,) * channels, deviation=(0.5,) * channels)
+    return replace(card, model=model, preprocess=preprocess, classes=classes)

@@ -1,0 +1,179 @@
+"""Containers: safetensors, `.npz`, torch's zip files and Hugging Face folders, read without ever running a pickle, or only listed."""
+
+import json
+import os
+import tempfile
+import zipfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from pickle import UnpicklingError
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from patchwords.errors import ModelError, ResourceError, UsageError
+from patchwords.weights.rules import State
+
+Depth = Literal["whole", "shapes"]  # shapes: tensors on the meta device, nothing read but headers
+TORCH_SUFFIXES = (".pth", ".pt", ".bin")
+WRAPPERS = ("model", "state_dict", "model_state_dict")  # DeiT and MAE, then trainers of all kinds
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What a file or folder holds: tensors by name, safetensors' metadata, the JSON files beside them."""
+
+    tensors: State
+    metadata: dict[str, str] = field(default_factory=dict)
+    sidecars: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+
+def read(path: Path, depth: Depth = "whole") -> Contents:
+    """The contents of a checkpoint; what cannot be read is an error that names the file."""
+    if not path.exists():
+        raise UsageError(f"{path} does not exist: give a weights file, a folder with config.json, or a model's name")
+    try:
+        if path.is_dir():
+            return _folder(path, depth)
+        if path.suffix == ".safetensors":
+            return _safetensors(path, depth)
+        if path.suffix == ".npz":
+            return Contents(_npz(path, depth))
+        if path.suffix in TORCH_SUFFIXES:
+            return Contents(_torch(path, depth))
+    except (SafetensorError, zipfile.BadZipFile, UnpicklingError, ValueError, EOFError, RuntimeError, OSError) as error:
+        raise ModelError(f"{path} cannot be read: {str(error).splitlines()[0] if str(error) else type(error).__name__}") from error
+    raise UsageError(f"{path.name} is no weights file: .safetensors, .npz, {', '.join(TORCH_SUFFIXES)} or a folder are read")
+
+
+def write(path: Path, state: Mapping[str, Tensor], metadata: dict[str, str] | None = None) -> None:
+    """Tensors to the container that the name's ending asks for, aside first and then in one step."""
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in state.items()}
+    if path.suffix == ".safetensors":
+        replace(path, lambda aside: save_file(tensors, aside, metadata=metadata or {"format": "pt"}))
+    elif path.suffix == ".npz":
+        replace(path, lambda aside: _save_npz(aside, tensors))
+    elif path.suffix in TORCH_SUFFIXES:
+        replace(path, lambda aside: torch.save(tensors, aside))
+    else:
+        raise UsageError(f"{path.name} does not say how to write it: end the name in .safetensors, .npz or .pth")
+
+
+def replace(path: Path, save: Callable[[Path], object]) -> None:
+    """The old file or the new one, never neither: written aside, synced, renamed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
+    os.close(handle)
+    aside = Path(name)
+    try:
+        save(aside)
+        with aside.open("rb") as file:
+            os.fsync(file.fileno())
+        os.chmod(aside, 0o666 & ~_umask())
+        os.replace(aside, path)
+    except OSError as error:
+        raise ResourceError(f"{path} could not be written: {error.strerror or error}; nothing was changed there") from error
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _safetensors(path: Path, depth: Depth) -> Contents:
+    with safe_open(path, framework="pt") as file:
+        metadata = file.metadata() or {}
+        if depth == "whole":
+            return Contents({name: file.get_tensor(name) for name in file.keys()}, metadata)  # noqa: SIM118
+        return Contents({name: _promise(file.get_slice(name)) for name in file.keys()}, metadata)  # noqa: SIM118
+
+
+def _promise(piece: Any) -> Tensor:
+    """The shape and kind of a tensor that was not read."""
+    kinds = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "I64": "int64", "I32": "int32"}
+    name = piece.get_dtype()
+    dtype = getattr(torch, kinds.get(name, ""), None)
+    if dtype is None:
+        raise ValueError(f"tensors of kind {name} are not weights")
+    return torch.empty(piece.get_shape(), dtype=dtype, device="meta")
+
+
+def _npz(path: Path, depth: Depth) -> State:
+    if depth == "whole":
+        with np.load(path, allow_pickle=False) as file:
+            return {name: _from_numpy(file[name]) for name in file.files}
+    state = {}
+    with zipfile.ZipFile(path) as archive:
+        for member in archive.namelist():
+            with archive.open(member) as file:
+                version = np.lib.format.read_magic(file)
+                header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+                shape, _, dtype = header(file)
+            state[member.removesuffix(".npy")] = torch.empty(shape, dtype=_torch_kind(dtype), device="meta")
+    return state
+
+
+def _from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
+    if array.dtype == np.dtype("V2"):  # numpy has no bfloat16: JAX writes its bits
+        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    if array.dtype.kind not in "fiu":
+        raise ValueError(f"arrays of kind {array.dtype} are not weights")
+    return torch.from_numpy(array)
+
+
+def _torch_kind(dtype: np.dtype[Any]) -> torch.dtype:
+    return _from_numpy(np.empty(1, dtype)).dtype
+
+
+def _save_npz(path: Path, state: State) -> None:
+    arrays = {
+        name: tensor.view(torch.int16).numpy().view("V2") if tensor.dtype == torch.bfloat16 else tensor.numpy()
+        for name, tensor in state.items()
+    }
+    np.savez(path, **arrays)  # type: ignore[arg-type]
+
+
+def _torch(path: Path, depth: Depth) -> State:
+    zipped = zipfile.is_zipfile(path)
+    device = "cpu" if depth == "whole" else "meta"
+    loaded = torch.load(path, map_location=device, weights_only=True, mmap=zipped and depth == "whole" or None)
+    for wrapper in WRAPPERS:
+        if isinstance(loaded, dict) and isinstance(loaded.get(wrapper), dict):
+            loaded = loaded[wrapper]
+            break
+    if not isinstance(loaded, dict) or not all(isinstance(tensor, Tensor) for tensor in loaded.values()):
+        raise ValueError(f"it holds no table of tensors; known wrappers are {', '.join(WRAPPERS)}")
+    return {name.removeprefix("module."): tensor for name, tensor in loaded.items()}
+
+
+def _folder(path: Path, depth: Depth) -> Contents:
+    """A Hugging Face folder: config.json and one safetensors file, several with an index, or an old pytorch_model.bin."""
+    names = ("config.json", "preprocessor_config.json")
+    sidecars = {name: _json(path / name) for name in names if (path / name).is_file()}
+    if (path / "model.safetensors").is_file():
+        contents = _safetensors(path / "model.safetensors", depth)
+        return Contents(contents.tensors, contents.metadata, sidecars)
+    if (index := path / "model.safetensors.index.json").is_file():
+        shards = sorted(set(_json(index).get("weight_map", {}).values()))
+        if wrong := [shard for shard in shards if Path(shard).name != shard]:
+            raise ValueError(f"the index names {wrong[0]}, which is not a file of the folder")
+        state = {name: tensor for shard in shards for name, tensor in _safetensors(path / shard, depth).tensors.items()}
+        return Contents(state, {}, sidecars)
+    if (path / "pytorch_model.bin").is_file():
+        return Contents(_torch(path / "pytorch_model.bin", depth), {}, sidecars)
+    raise ValueError("the folder has no model.safetensors, no index of several, and no pytorch_model.bin")
+
+
+def _json(path: Path) -> dict[str, Any]:
+    table = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(table, dict):
+        raise ValueError(f"{path.name} is not a JSON object")
+    return table

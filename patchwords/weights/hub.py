@@ -1,0 +1,141 @@
+"""config.json and preprocessor_config.json, the two files beside the weights in a Hugging Face folder."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from patchwords.data.preprocess import Interpolation, Preprocess
+from patchwords.errors import ModelError
+from patchwords.layers.mlp import Activation
+from patchwords.models.resnet import ResNetConfig
+from patchwords.models.vit import ViTConfig
+from patchwords.weights.card import Card
+
+ACTIVATIONS: dict[str, Activation] = {"gelu": "gelu", "gelu_pytorch_tanh": "gelu-tanh", "gelu_new": "gelu-tanh"}
+FILTERS: dict[int, Interpolation] = {2: "bilinear", 3: "bicubic", 1: "lanczos"}  # Pillow's numbers
+MODEL_TYPES = ("vit", "bit")
+
+
+def read_model(table: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a configuration that config.json decides."""
+    if (kind := table.get("model_type")) not in MODEL_TYPES:
+        raise ModelError(f"config.json is of a {kind!r} model; {' and '.join(MODEL_TYPES)} are read")
+    if kind == "bit":
+        return {}
+    activation = ACTIVATIONS.get(table.get("hidden_act", "gelu"))
+    if activation is None:
+        raise ModelError(f"config.json asks for {table['hidden_act']!r}; {', '.join(ACTIVATIONS)} are known")
+    return {"activation": activation, "epsilon": float(table.get("layer_norm_eps", 1e-12))}
+
+
+def read_image(table: Mapping[str, Any]) -> tuple[int, int] | None:
+    size = table.get("image_size")
+    return (size, size) if isinstance(size, int) else tuple(size) if size else None
+
+
+def read_classes(table: Mapping[str, Any], classes: int) -> tuple[str, ...]:
+    """Class names in order, unless they are the library's placeholders."""
+    names = {int(number): name for number, name in (table.get("id2label") or {}).items()}
+    if sorted(names) != list(range(classes)) or all(names[i] == f"LABEL_{i}" for i in names):
+        return ()
+    return tuple(names[i] for i in range(classes))
+
+
+def read_preprocess(sidecars: Mapping[str, Mapping[str, Any]], image: tuple[int, int]) -> Preprocess | None:
+    """From transformers' preprocessor_config.json, or from the `pretrained_cfg` in timm's config.json."""
+    if table := sidecars.get("preprocessor_config.json"):
+        return _from_processor(table, image)
+    if table := sidecars.get("config.json", {}).get("pretrained_cfg"):
+        return _from_timm(table, image)
+    return None
+
+
+def _from_processor(table: Mapping[str, Any], image: tuple[int, int]) -> Preprocess:
+    """Its resize to height and width squashes; `shortest_edge` with a central crop keeps the proportions."""
+    value = Preprocess(size=image, interpolation=FILTERS.get(table.get("resample", 2), "bilinear"))
+    if table.get("do_normalize", True) and "image_mean" in table:
+        value = replace(value, mean=tuple(table["image_mean"]), deviation=tuple(table["image_std"]))
+    size = table.get("size")
+    edge = size.get("shortest_edge") if isinstance(size, dict) else None
+    if not edge:
+        return value
+    crop = (table.get("crop_size") or {}).get("height", edge) if table.get("do_center_crop", True) else edge
+    return replace(value, fit="crop", crop=crop / edge)
+
+
+def _from_timm(table: Mapping[str, Any], image: tuple[int, int]) -> Preprocess:
+    given = table.get("interpolation", "bicubic")
+    return Preprocess(
+        size=image,
+        fit="squash" if table.get("crop_mode") == "squash" else "crop",
+        crop=float(table.get("crop_pct", 0.875)),
+        interpolation=given if given in FILTERS.values() else "bicubic",
+        mean=tuple(table["mean"]),
+        deviation=tuple(table["std"]),
+    )
+
+
+def write_model(card: Card) -> dict[str, Any]:
+    """config.json as transformers reads it."""
+    config = card.model
+    names = card.classes or tuple(f"LABEL_{i}" for i in range(config.classes))
+    labels = {
+        "id2label": {str(i): name for i, name in enumerate(names)},
+        "label2id": {name: i for i, name in enumerate(names)},
+        "num_channels": config.channels,
+    }
+    return labels | (_bit(config) if isinstance(config, ResNetConfig) else _vit(config))
+
+
+def _vit(config: ViTConfig) -> dict[str, Any]:
+    activations = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items())}
+    return {
+        "architectures": ["ViTForImageClassification" if config.classes else "ViTModel"],
+        "model_type": "vit",
+        "hidden_size": config.width,
+        "num_hidden_layers": config.depth,
+        "num_attention_heads": config.heads,
+        "intermediate_size": config.mlp,
+        "hidden_act": activations[config.activation],
+        "layer_norm_eps": config.epsilon,
+        "image_size": config.image[0] if config.image[0] == config.image[1] else list(config.image),
+        "patch_size": config.patch[0] if config.patch[0] == config.patch[1] else list(config.patch),
+        "qkv_bias": config.biases == "qkv",
+        "hidden_dropout_prob": config.dropout,
+        "attention_probs_dropout_prob": config.weight_dropout,
+    }
+
+
+def _bit(config: ResNetConfig) -> dict[str, Any]:
+    return {
+        "architectures": ["BitForImageClassification"],
+        "model_type": "bit",
+        "embedding_size": config.width,
+        "hidden_sizes": [4 * config.width * 2**i for i in range(len(config.units))],
+        "depths": list(config.units),
+        "layer_type": "preactivation",
+        "global_padding": None,
+        "num_groups": 32,
+    }
+
+
+def write_preprocess(value: Preprocess) -> dict[str, Any]:
+    height, width = value.size
+    filters = {name: number for number, name in FILTERS.items()}
+    table: dict[str, Any] = {
+        "do_resize": True,
+        "do_rescale": True,
+        "rescale_factor": 1 / 255,
+        "do_normalize": True,
+        "image_mean": list(value.mean),
+        "image_std": list(value.deviation),
+        "resample": filters[value.interpolation],
+    }
+    if value.fit == "squash":
+        return table | {"image_processor_type": "ViTImageProcessor", "size": {"height": height, "width": width}}
+    return table | {
+        "image_processor_type": "BitImageProcessor",
+        "size": {"shortest_edge": round(height / value.crop)},
+        "do_center_crop": True,
+        "crop_size": {"height": height, "width": width},
+    }

@@ -1,0 +1,161 @@
+"""`patchwords.load` and `save`: any known file to a model, a model to a native file."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import torch
+
+from patchwords.data.preprocess import Preprocess
+from patchwords.errors import UsageError
+from patchwords.layers.head import Linear
+from patchwords.models.build import Model
+from patchwords.models.names import Config
+from patchwords.ops.resampling import Convention
+from patchwords.weights import card as cards
+from patchwords.weights import files, hub
+from patchwords.weights.adapt import adapt, shapes
+from patchwords.weights.card import Card
+from patchwords.weights.describe import Told, describe
+from patchwords.weights.files import Contents, Depth
+from patchwords.weights.formats import Format, recognise, unwrap
+from patchwords.weights.rules import State, compare, parse, take
+
+logger = logging.getLogger("patchwords")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A weights file, opened: its card, its tensors in our names, its format, and what had to be assumed."""
+
+    card: Card
+    state: State
+    format: str
+    notes: list[str] = field(default_factory=list)
+
+
+def open_checkpoint(
+    path: str | Path,
+    *,
+    heads: int | None = None,
+    image: tuple[int, int] | None = None,
+    wish: tuple[int, int] | None = None,
+    depth: Depth = "whole",
+) -> Checkpoint:
+    """Any known file or folder; `heads` and `image` are for formats that do not tell them."""
+    path = Path(path)
+    contents = files.read(path, depth)
+    if cards.KEY in contents.metadata:
+        return _native(contents, depth)
+    tensors = unwrap(contents.tensors)
+    format = recognise(tensors)
+    told = _told(tensors, contents, format, heads, image, wish)
+    state = take(format.rules(1), tensors, format.ignore)
+    if ignored := [key for key in tensors if any(parse(name, key) is not None for name in format.ignore)]:
+        told.notes.append(f"{len(ignored)} tensors are left out: they serve another purpose ({ignored[0]}, …)")
+    config = describe(state, format, told)
+    card = _card(path, config, contents, format, told)
+    compare(state, shapes(card.model))
+    return Checkpoint(card, state, format.name, told.notes)
+
+
+def load(
+    path: str | Path,
+    *,
+    classes: int | Sequence[str] | None = None,
+    image: int | tuple[int, int] | None = None,
+    channels: int | None = None,
+    patch: int | tuple[int, int] | None = None,
+    heads: int | None = None,
+    positions: Convention = "paper",
+) -> Model:
+    """A model with the weights of any known file, fitted to other classes, size, channels or patch where asked."""
+    wish = (image, image) if isinstance(image, int) else image
+    checkpoint = open_checkpoint(path, heads=heads, wish=wish)
+    for note in checkpoint.notes:
+        logger.warning("%s: %s", path, note)
+    card, state = fit(checkpoint.card, checkpoint.state, classes, wish, channels, patch, positions)
+    with torch.device("meta"):
+        model = card.model.build()
+    model.load_state_dict({name: tensor.float() for name, tensor in state.items()}, assign=True)
+    return model
+
+
+def fit(
+    card: Card,
+    state: State,
+    classes: int | Sequence[str] | None,
+    image: tuple[int, int] | None,
+    channels: int | None,
+    patch: int | tuple[int, int] | None,
+    positions: Convention,
+) -> tuple[Card, State]:
+    """Card and weights for other numbers; the head is kept where the classes are the same."""
+    old = card.model
+    names = card.classes if classes is None or isinstance(classes, int) else tuple(classes)
+    count = old.classes if classes is None else classes if isinstance(classes, int) else len(names)
+    changes: dict[str, object] = {"classes": count, "image": image or old.image, "channels": channels or old.channels}
+    if patch is not None:
+        changes["patch"] = (patch, patch) if isinstance(patch, int) else patch
+    if count != old.classes or (card.classes and names != card.classes):
+        names = names if count == len(names) else ()
+        state = {name: tensor for name, tensor in state.items() if not name.startswith("head.")}
+        changes["head"] = Linear()
+    new: Config = replace(old, **changes)  # type: ignore[arg-type]
+    return cards.fitted(card, new, names), adapt(state, old, new, positions)
+
+
+def save(model: Model, path: str | Path, card: Card | None = None) -> None:
+    """A model as a native file; the `card` adds preprocessing, class names, source and licence."""
+    card = replace(card or Card(model=model.config), model=model.config)
+    write_native(Path(path), card, dict(model.state_dict()))
+
+
+def write_native(path: Path, card: Card, state: State) -> None:
+    if path.suffix != ".safetensors":
+        raise UsageError(f"{path.name}: a native file ends in .safetensors")
+    files.write(path, state, cards.write(card, state))
+
+
+def _native(contents: Contents, depth: Depth) -> Checkpoint:
+    card = cards.read(contents.metadata)
+    compare(contents.tensors, shapes(card.model))
+    if depth == "whole":
+        cards.verify(contents.metadata, contents.tensors)
+    return Checkpoint(card, contents.tensors, "native")
+
+
+def _told(
+    tensors: State,
+    contents: Contents,
+    format: Format,
+    heads: int | None,
+    image: tuple[int, int] | None,
+    wish: tuple[int, int] | None,
+) -> Told:
+    """What the caller says, else what the file says beside its shapes."""
+    table = contents.sidecars.get("config.json", {})
+    carried = [x.shape[1] for key, x in tensors.items() if format.heads and parse(format.heads, key) is not None]
+    return Told(
+        heads=heads or table.get("num_attention_heads") or next(iter(carried), None),
+        image=image or hub.read_image(table),
+        wish=wish,
+    )
+
+
+def _card(path: Path, config: Config, contents: Contents, format: Format, told: Told) -> Card:
+    table = contents.sidecars.get("config.json")
+    if table is not None and format.name == "huggingface":
+        config = replace(config, **hub.read_model(table))
+        classes = hub.read_classes(table, config.classes)
+    else:
+        classes = ()
+    preprocess = hub.read_preprocess(contents.sidecars, config.image) or format.preprocess
+    if preprocess is None:
+        preprocess = Preprocess()
+        told.notes.append(
+            f"nothing says how pictures are prepared: mean {preprocess.mean[0]} and deviation {preprocess.deviation[0]} "
+            f"are assumed"
+        )
+    return cards.fitted(Card(model=config, preprocess=preprocess, source=path.name), config, classes)

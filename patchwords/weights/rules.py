@@ -1,0 +1,123 @@
+"""The engine behind every foreign format: a table of rules is read forwards to take their weights and backwards to give ours.
+
+In a name `{i}` stands for a number and `{i+1}` or `{i+1:02}` for the same number as they count and write it.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import torch
+from torch import Tensor
+
+from patchwords.errors import ModelError
+
+State = dict[str, Tensor]
+FIELD = re.compile(r"\{(\w+)(?:\+(\d+))?(?::0(\d))?\}")
+
+
+@dataclass(frozen=True)
+class Change:
+    """A reversible change of layout: some of their tensors to one of ours, and back."""
+
+    take: Callable[..., Tensor]
+    give: Callable[[Tensor], tuple[Tensor, ...]]
+
+
+SAME = Change(lambda x: x, lambda x: (x,))
+JOIN = Change(lambda *x: torch.cat(x), lambda x: tuple(x.chunk(3)))  # q, k, v by themselves and fused
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One of our parameters and what it is called elsewhere; of several rules for one of ours, the first is written."""
+
+    theirs: str | tuple[str, ...]
+    ours: str
+    change: Change = SAME
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.theirs,) if isinstance(self.theirs, str) else self.theirs
+
+
+def take(rules: Sequence[Rule], state: Mapping[str, Tensor], ignore: Sequence[str] = ()) -> State:
+    """Their state in our names: every tensor of theirs is named by a rule or by `ignore`."""
+    ours: State = {}
+    used: dict[str, str] = {}
+    for rule in rules:
+        for key in state:
+            if (numbers := parse(rule.names[0], key)) is None:
+                continue
+            names = [write(name, numbers) for name in rule.names]
+            if absent := [name for name in names if name not in state]:
+                raise ModelError(f"{key} is there, but {', '.join(absent)} is not: {rule.ours} needs all of them")
+            target = write(rule.ours, numbers)
+            if target in ours:
+                raise ModelError(f"{key} and {used[target]} both hold {target}: keep one of them")
+            ours[target] = rule.change.take(*(state[name] for name in names))
+            used |= dict.fromkeys(names, target) | {target: key}
+    left = [key for key in state if key not in used and not any(parse(name, key) is not None for name in ignore)]
+    if left:
+        raise ModelError(f"no rule knows {listed(left)}: the file holds more than this format has names for")
+    return ours
+
+
+def give(rules: Sequence[Rule], state: Mapping[str, Tensor], format: str) -> State:
+    """Our state in their names; what their format has no name for is refused."""
+    theirs: State = {}
+    left = []
+    for key, tensor in state.items():
+        for rule in rules:
+            if (numbers := parse(rule.ours, key)) is not None:
+                parts = rule.change.give(tensor)
+                theirs |= {write(n, numbers): p.contiguous() for n, p in zip(rule.names, parts, strict=True)}
+                break
+        else:
+            left.append(key)
+    if left:
+        raise ModelError(f"the {format} format has no place for {listed(left)}: choose another, native holds everything")
+    return theirs
+
+
+def compare(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> None:
+    """Refuses weights that do not fit a model, with both sides listed."""
+    missing = [f"{key} {shape(wanted[key])}" for key in wanted if key not in found]
+    surplus = [f"{key} {shape(found[key])}" for key in found if key not in wanted]
+    both = [key for key in wanted if key in found and found[key].shape != wanted[key].shape]
+    wrong = [f"{key} is {shape(found[key])} in the file and {shape(wanted[key])} in the model" for key in both]
+    sides = {"missing in the file": missing, "not in the model": surplus, "of another shape": wrong}
+    if any(sides.values()):
+        said = "; ".join(f"{side}: {listed(names)}" for side, names in sides.items() if names)
+        raise ModelError(f"the weights do not fit the model. {said}")
+
+
+def listed(names: Iterable[str]) -> str:
+    names = sorted(names)
+    return ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
+
+
+def shape(tensor: Tensor) -> str:
+    return "x".join(map(str, tensor.shape)) or "scalar"
+
+
+def parse(template: str, key: str) -> dict[str, int] | None:
+    """The numbers of a key that a template describes, or nothing if it does not."""
+    match = _pattern(template).fullmatch(key)
+    if match is None:
+        return None
+    shifts = {field: int(shift or 0) for field, shift, _ in FIELD.findall(template)}
+    return {field: int(number) - shifts[field] for field, number in match.groupdict().items()}
+
+
+def write(template: str, numbers: Mapping[str, int]) -> str:
+    return FIELD.sub(lambda m: f"{numbers[m[1]] + int(m[2] or 0):0{m[3] or 1}d}", template)
+
+
+@cache
+def _pattern(template: str) -> re.Pattern[str]:
+    pieces = FIELD.split(template)  # text, field, shift, digits, text, …
+    texts, fields = pieces[::4], pieces[1::4]
+    numbers = [rf"(?P<{field}>\d+)" for field in fields] + [""]
+    return re.compile("".join(re.escape(text) + number for text, number in zip(texts, numbers, strict=True)))
