@@ -24,7 +24,9 @@ class Preprocess:
 
     def __post_init__(self) -> None:
         if len(self.mean) != len(self.deviation) or not self.mean:
-            raise UsageError(f"mean has {len(self.mean)} numbers and deviation {len(self.deviation)}: one each a channel")
+            raise UsageError(
+                f"mean has {len(self.mean)} numbers and deviation {len(self.deviation)}: one each a channel"
+            )
         if not all(number > 0 for number in self.deviation):
             raise UsageError(f"deviation {list(self.deviation)} must be above 0")
         if not 0 < self.crop <= 1:

@@ -13,7 +13,9 @@ Biases = Literal["qkv", "none"]
 class Attention(nn.Module):
     """MSA(z) = [SA₁(z); …; SA_k(z)] U_msa, eq. 8."""
 
-    def __init__(self, width: int, heads: int, biases: Biases, offsets: nn.Module, dropout: float, weight_dropout: float):
+    def __init__(
+        self, width: int, heads: int, biases: Biases, offsets: nn.Module, dropout: float, weight_dropout: float
+    ):
         super().__init__()
         self.heads = heads
         self.weight_dropout = weight_dropout
@@ -31,7 +33,7 @@ class Attention(nn.Module):
         q, k, v = self.split(x)
         dropout = self.weight_dropout if self.training else 0.0
         x = attention(q, k, v, self.offsets(q), dropout)  # eq. 6 and 7
-        return self.drop(self.out(x.transpose(1, 2).flatten(2)))  # type: ignore[no-any-return]  # eq. 8
+        return self.drop(self.out(x.transpose(1, 2).flatten(2)))  # eq. 8
 
     def weights(self, x: Tensor) -> Tensor:
         """A of eq. 6, (batch, heads, tokens, tokens), whatever kernel the forward uses."""

@@ -22,7 +22,7 @@ class AxialBlock(Unit):
         """(batch, rows, cols, width) to the same."""
         x = self.along_rows(x.flatten(0, 1)).unflatten(0, x.shape[:2])
         x = x.transpose(1, 2)  # (batch, cols, rows, width)
-        return self.along_cols(x.flatten(0, 1)).unflatten(0, x.shape[:2]).transpose(1, 2)  # type: ignore[no-any-return]
+        return self.along_cols(x.flatten(0, 1)).unflatten(0, x.shape[:2]).transpose(1, 2)
 
 
 class AxialEncoder(nn.Module):

@@ -69,7 +69,9 @@ class PostUnit(Unit):
         self.conv3, self.norm3 = form.conv(middle, outputs), form.norm(outputs)
         nn.init.zeros_(self.norm3.weight)  # so that a unit starts as the identity
         same = inputs == outputs and stride == 1
-        self.shortcut = nn.Identity() if same else NormedProjection(form.conv(inputs, outputs, 1, stride), form.norm(outputs))
+        self.shortcut = (
+            nn.Identity() if same else NormedProjection(form.conv(inputs, outputs, 1, stride), form.norm(outputs))
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         y = self.norm1(self.conv1(x))
@@ -84,7 +86,7 @@ class NormedProjection(nn.Module):
         self.conv, self.norm = conv, norm
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.norm(self.conv(x))  # type: ignore[no-any-return]
+        return self.norm(self.conv(x))
 
 
 class PreUnit(Unit):
@@ -102,7 +104,7 @@ class PreUnit(Unit):
     def forward(self, x: Tensor) -> Tensor:
         first = self.norm1(x)
         y = self.conv2(self.norm2(self.conv1(first)))
-        return self.conv3(self.norm3(y)) + self.shortcut(x, first)  # type: ignore[no-any-return]
+        return self.conv3(self.norm3(y)) + self.shortcut(x, first)
 
 
 class PlainShortcut(nn.Module):
@@ -116,7 +118,7 @@ class ProjectedShortcut(nn.Module):
         self.conv = conv
 
     def forward(self, x: Tensor, first: Tensor) -> Tensor:
-        return self.conv(first)  # type: ignore[no-any-return]
+        return self.conv(first)
 
 
 UNITS: dict[str, Callable[[int, int, int, Form], Unit]] = {"post": PostUnit, "pre": PreUnit}

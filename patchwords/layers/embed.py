@@ -1,5 +1,6 @@
 """Eq. 1: z₀ = [x_class; x₁E; x₂E; …; x_N E] + E_pos."""
 
+import torch
 from torch import Tensor, nn
 
 from patchwords.layers.initialise import lecun_normal_
@@ -13,7 +14,9 @@ class Embed(nn.Module):
     The `stem` is the identity, or in a hybrid the ResNet whose feature map is cut instead of the picture.
     """
 
-    def __init__(self, stem: nn.Module, patch: "PatchProjection", special: Special, position: nn.Module, dropout: float):
+    def __init__(
+        self, stem: nn.Module, patch: "PatchProjection", special: Special, position: nn.Module, dropout: float
+    ):
         super().__init__()
         self.stem = stem
         self.patch = patch
@@ -41,10 +44,9 @@ class PatchProjection(nn.Module):
 
     def __init__(self, channels: int, width: int, patch: tuple[int, int]):
         super().__init__()
-        convolution = nn.Conv2d(channels, width, patch, patch)
-        self.weight, self.bias = convolution.weight, convolution.bias
+        self.weight = nn.Parameter(torch.empty(width, channels, *patch))
+        self.bias = nn.Parameter(torch.zeros(width))
         lecun_normal_(self.weight)
-        nn.init.zeros_(self.bias)
 
     def forward(self, x: Tensor) -> Tensor:
         patch = (self.weight.shape[2], self.weight.shape[3])

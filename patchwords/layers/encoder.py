@@ -37,6 +37,7 @@ class Encoder(nn.Module):
         found: dict[int, Tensor] = {}
         before = chain([tokens], self.trace(tokens))
         for layer, (block, z) in enumerate(zip(self.blocks, before, strict=False)):
+            assert isinstance(block, Layer)
             if layer + 1 in at:
                 found[layer + 1] = block.weights(self.position(z, layer).x)
         return [found[number] for number in at]

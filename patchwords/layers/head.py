@@ -45,19 +45,18 @@ class Head(nn.Module):
         self.classifier = classifier
 
     def represent(self, y: Tensor) -> Tensor:
-        return self.pre_logits(y)  # type: ignore[no-any-return]
+        return self.pre_logits(y)
 
     def forward(self, y: Tensor) -> Tensor:
-        return self.classifier(self.represent(y))  # type: ignore[no-any-return]
+        return self.classifier(self.represent(y))
 
 
 class PreLogits(nn.Module):
     def __init__(self, width: int, hidden: int):
         super().__init__()
-        layer = nn.Linear(width, hidden)
-        self.weight, self.bias = layer.weight, layer.bias
+        self.weight = nn.Parameter(torch.empty(hidden, width))
+        self.bias = nn.Parameter(torch.zeros(hidden))
         lecun_normal_(self.weight)
-        nn.init.zeros_(self.bias)
 
     def forward(self, y: Tensor) -> Tensor:
         return torch.tanh(nn.functional.linear(y, self.weight, self.bias))

@@ -30,4 +30,4 @@ class MLP(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.drop(self.activation(self.fc1(x)))
-        return self.drop(self.fc2(x))  # type: ignore[no-any-return]
+        return self.drop(self.fc2(x))

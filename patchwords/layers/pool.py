@@ -59,7 +59,7 @@ class MeanPatches(nn.Module):
         self.norm = norm
 
     def forward(self, tokens: Tokens) -> Tensor:
-        return self.norm(tokens.patches.mean(1))  # type: ignore[no-any-return]
+        return self.norm(tokens.patches.mean(1))
 
 
 class AttendTokens(nn.Module):
@@ -79,4 +79,4 @@ class AttendTokens(nn.Module):
         q = self.q(probe).unflatten(2, (self.heads, -1)).transpose(1, 2)  # (batch, heads, 1, width / heads)
         k, v = self.kv(tokens.x).unflatten(2, (2, self.heads, -1)).permute(2, 0, 3, 1, 4).unbind(0)
         x = self.out(attention(q, k, v).transpose(1, 2).flatten(2))[:, 0]  # (batch, width)
-        return x + self.mlp(self.norm(x))  # type: ignore[no-any-return]
+        return x + self.mlp(self.norm(x))

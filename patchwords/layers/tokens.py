@@ -34,15 +34,15 @@ class Tokens(NamedTuple):
 
 
 class Special(nn.Module):
-    """Learned tokens in front of the patches, one parameter a name: `class` (x_class of eq. 1), `register`, …"""
+    """Learned tokens in front of the patches, one parameter a name: `class_token` is the x_class of eq. 1."""
 
     def __init__(self, names: tuple[str, ...], width: int):
         super().__init__()
         self.counts = dict(Counter(names))
         for name, count in self.counts.items():
-            self.register_parameter(name, nn.Parameter(torch.zeros(1, count, width)))
+            self.register_parameter(f"{name}_token", nn.Parameter(torch.zeros(1, count, width)))
 
     def forward(self, patches: Tensor) -> Tensor:
         """(batch, patches, width) to (batch, prefix + patches, width)."""
-        special = [self.get_parameter(name).expand(patches.shape[0], -1, -1) for name in self.counts]
+        special = [self.get_parameter(f"{name}_token").expand(patches.shape[0], -1, -1) for name in self.counts]
         return torch.cat([*special, patches], 1)

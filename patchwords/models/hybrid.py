@@ -39,4 +39,4 @@ class ResNetFeatures(nn.Module):
         x = self.root(images)
         for stage in self.stages:
             x = stage(x)
-        return x  # type: ignore[no-any-return]  # (batch, channels, rows, cols)
+        return x  # (batch, channels, rows, cols)

@@ -130,7 +130,9 @@ def _hybrid(name: str, config: ViTConfig, word: dict[str, str]) -> ViTConfig:
 def _resnet(name: str, word: dict[str, str]) -> ResNetConfig:
     depth, factor = int(word["depth"]), int(word["factor"])
     if depth not in UNITS or factor < 1:
-        raise UsageError(f"'{name}' is no model's name: depths are {', '.join(map(str, UNITS))}; {nearest(name, NAMES)}")
+        raise UsageError(
+            f"'{name}' is no model's name: depths are {', '.join(map(str, UNITS))}; {nearest(name, NAMES)}"
+        )
     config = ResNetConfig(units=UNITS[depth], width=64 * factor, form=PRE if word["bit"] else POST)
     return replace(config, image=_pair(word["size_of_image"])) if word["size_of_image"] else config
 

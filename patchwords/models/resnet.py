@@ -59,10 +59,10 @@ class ResNet(nn.Module):
         x = self.root(images)
         for stage in self.stages:
             x = stage(x)
-        return self.norm(x).mean((2, 3))  # type: ignore[no-any-return]
+        return self.norm(x).mean((2, 3))
 
     def forward(self, images: Tensor) -> Tensor:
-        return self.head(self.represent(images))  # type: ignore[no-any-return]
+        return self.head(self.represent(images))
 
     def features(self, images: Tensor, at: Sequence[int]) -> list[Tensor]:
         """The maps (batch, channels, rows, cols) after the stages numbered in `at`, from 1."""

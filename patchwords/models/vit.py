@@ -82,7 +82,9 @@ class ViTConfig:
         if self.width % divisor:
             raise UsageError(f"position {self.position.kind} needs a width that {divisor} divides, not {self.width}")
         if self.pool.kind == "class" and self.special[:1] != ("class",):
-            raise UsageError('pool "class" needs the class token first: special = ["class"], or choose pool "mean" or "map"')
+            raise UsageError(
+                'pool "class" needs the class token first: special = ["class"], or choose pool "mean" or "map"'
+            )
         if self.encoder == "axial" and self.special:
             raise UsageError('the axial encoder has no place for special tokens: special = [] and pool "mean" or "map"')
         self.grid  # noqa: B018  # refuses a picture that the patch does not divide
@@ -116,7 +118,7 @@ class ViT(nn.Module):
         z0 = self.embed(images)  # eq. 1
         z = self.encoder(z0)  # eq. 2 and 3
         y = self.pool(z)  # eq. 4
-        return self.head(y)  # type: ignore[no-any-return]
+        return self.head(y)
 
     def represent(self, images: Tensor) -> Tensor:
         """The vector that the classifier sees."""

@@ -31,7 +31,9 @@ def adapt(state: Mapping[str, Tensor], old: Config, new: Config, positions: Conv
     if isinstance(old, ViTConfig) and isinstance(new, ViTConfig):
         numbers["patch"] = new.patch
     if replace(old, **numbers) != new:  # type: ignore[arg-type]
-        raise ModelError("only image, patch, channels, classes and head can be adapted; the rest is another architecture")
+        raise ModelError(
+            "only image, patch, channels, classes and head can be adapted; the rest is another architecture"
+        )
     wanted = shapes(new)
     adapted = {name: tensor for name, tensor in state.items() if name in wanted or not name.startswith("head.")}
     for name, target in wanted.items():
@@ -52,7 +54,9 @@ def shapes(config: Config) -> dict[str, Tensor]:
 def fresh(name: str, new: Config, target: Tensor) -> Tensor:
     """A new head's parameter as it starts: zeros, its bias where the configuration says; a hidden layer is not made up."""
     if name.startswith("head.pre_logits"):
-        raise ModelError(f"{name} is not among the weights, and a hidden layer cannot start at zero: choose a linear head")
+        raise ModelError(
+            f"{name} is not among the weights, and a hidden layer cannot start at zero: choose a linear head"
+        )
     return torch.full(target.shape, new.head.bias if name.endswith("bias") else 0.0)
 
 
@@ -63,7 +67,11 @@ def fit(name: str, tensor: Tensor, target: Tensor, old: Config, new: Config, pos
         return resize_kernel(mix_channels(tensor, target.shape[1]), patch)
     if any(parse(line, name) is not None for line in LINES):
         return resample_line(tensor, target.shape[0])
-    if isinstance(old, ViTConfig) and isinstance(new, ViTConfig) and any(parse(table, name) is not None for table in TABLES):
+    if (
+        isinstance(old, ViTConfig)
+        and isinstance(new, ViTConfig)
+        and any(parse(table, name) is not None for table in TABLES)
+    ):
         return resample_table(tensor, old.grid, new.grid, positions)
     return tensor  # `compare` refuses it, with both shapes
 

@@ -45,7 +45,9 @@ def read(metadata: Mapping[str, str]) -> Card:
 
 def verify(metadata: Mapping[str, str], state: Mapping[str, Tensor]) -> None:
     if digest(state) != metadata.get(DIGEST):
-        raise ModelError("the weights are damaged: their hash is not the one in the file; fetch or write the file again")
+        raise ModelError(
+            "the weights are damaged: their hash is not the one in the file; fetch or write the file again"
+        )
 
 
 def digest(state: Mapping[str, Tensor]) -> str:

@@ -45,7 +45,9 @@ def describe(state: State, format: Format, told: Told) -> Config:
 def _vit(state: State, format: Format, told: Told) -> ViTConfig:
     width, channels, tall, wide = _shape(state, "embed.patch.weight")
     stem = _stem(state, format)
-    special = tuple(name for name in ("class", "register") for _ in range(_count(state, f"embed.special.{name}", axis=1)))
+    special = tuple(
+        name for name in ("class", "register") for _ in range(_count(state, f"embed.special.{name}_token", axis=1))
+    )
     position, image = _position(state, special, (tall, wide), stem, told)
     return ViTConfig(
         depth=1 + _last(state, "encoder.blocks.{i}.norm1.weight"),
@@ -105,12 +107,12 @@ def _position(
         return SinCos2D(), image
     rows = _shape(state, "embed.position.table")[1]
     counts: dict[Over, int] = {"tokens": len(special), "patches": 0, "class": special.count("class")}
-    for image in [told.image] if told.image else [None, told.wish]:
+    for size in [told.image] if told.image else [None, told.wish]:  # None: a square of patches
         for over, count in counts.items():
             side = math.isqrt(max(rows - count, 0))
-            grid = (image[0] // unit[0], image[1] // unit[1]) if image else (side, side)
+            grid = (size[0] // unit[0], size[1] // unit[1]) if size else (side, side)
             if 0 < grid[0] * grid[1] == rows - count:
-                return Learned1D(over=over), image or (side * unit[0], side * unit[1])
+                return Learned1D(over=over), size or (side * unit[0], side * unit[1])
     raise ModelError(
         f"{rows} positions with {len(special)} special tokens are for no picture of {told.image or 'equal sides'}: "
         f"say its size in pixels, image=(height, width)"

@@ -47,8 +47,12 @@ def read(path: Path, depth: Depth = "whole") -> Contents:
         if path.suffix in TORCH_SUFFIXES:
             return Contents(_torch(path, depth))
     except (SafetensorError, zipfile.BadZipFile, UnpicklingError, ValueError, EOFError, RuntimeError, OSError) as error:
-        raise ModelError(f"{path} cannot be read: {str(error).splitlines()[0] if str(error) else type(error).__name__}") from error
-    raise UsageError(f"{path.name} is no weights file: .safetensors, .npz, {', '.join(TORCH_SUFFIXES)} or a folder are read")
+        raise ModelError(
+            f"{path} cannot be read: {str(error).splitlines()[0] if str(error) else type(error).__name__}"
+        ) from error
+    raise UsageError(
+        f"{path.name} is no weights file: .safetensors, .npz, {', '.join(TORCH_SUFFIXES)} or a folder are read"
+    )
 
 
 def write(path: Path, state: Mapping[str, Tensor], metadata: dict[str, str] | None = None) -> None:
@@ -77,7 +81,9 @@ def replace(path: Path, save: Callable[[Path], object]) -> None:
         os.chmod(aside, 0o666 & ~_umask())
         os.replace(aside, path)
     except OSError as error:
-        raise ResourceError(f"{path} could not be written: {error.strerror or error}; nothing was changed there") from error
+        raise ResourceError(
+            f"{path} could not be written: {error.strerror or error}; nothing was changed there"
+        ) from error
     finally:
         aside.unlink(missing_ok=True)
 
@@ -115,7 +121,9 @@ def _npz(path: Path, depth: Depth) -> State:
         for member in archive.namelist():
             with archive.open(member) as file:
                 version = np.lib.format.read_magic(file)
-                header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+                header = (
+                    np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+                )
                 shape, _, dtype = header(file)
             state[member.removesuffix(".npy")] = torch.empty(shape, dtype=_torch_kind(dtype), device="meta")
     return state

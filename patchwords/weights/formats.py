@@ -51,7 +51,6 @@ IMAGENET = Preprocess(fit="crop", mean=IMAGENET_MEAN, deviation=IMAGENET_DEVIATI
 ATTENTION = "Transformer/encoderblock_{i}/MultiHeadDotProductAttention_"
 
 
-
 def beyond_class_token(config: Config) -> str:
     """transformers and torchvision know the class token and a row for each token, nothing else."""
     if not isinstance(config, ViTConfig):
@@ -173,7 +172,8 @@ def recognise(tensors: Mapping[str, Tensor]) -> Format:
     found = [
         format
         for format in FORMATS
-        if any(parse(sign, key) is not None for sign in format.signs for key in tensors) and format.without not in tensors
+        if any(parse(sign, key) is not None for sign in format.signs for key in tensors)
+        and format.without not in tensors
     ]
     if len(found) == 1:
         return found[0]

@@ -77,7 +77,9 @@ def give(rules: Sequence[Rule], state: Mapping[str, Tensor], format: str) -> Sta
         else:
             left.append(key)
     if left:
-        raise ModelError(f"the {format} format has no place for {listed(left)}: choose another, native holds everything")
+        raise ModelError(
+            f"the {format} format has no place for {listed(left)}: choose another, native holds everything"
+        )
     return theirs
 
 

@@ -11,7 +11,7 @@ def vit(heads: int) -> list[Rule]:
 def body(prefix: str) -> list[Rule]:
     embeddings = f"{prefix}embeddings"
     return [
-        Rule(f"{embeddings}.cls_token", "embed.special.class"),
+        Rule(f"{embeddings}.cls_token", "embed.special.class_token"),
         Rule(f"{embeddings}.position_embeddings", "embed.position.table"),
         *pair(f"{embeddings}.patch_embeddings.projection", "embed.patch"),
         *hub_block(f"{prefix}encoder.layer.{{i}}", "encoder.blocks.{i}"),
@@ -44,7 +44,9 @@ def memory_block(block: str, ours: str) -> list[Rule]:
 
 
 def joined(path: str, names: tuple[str, str, str], ours: str) -> list[Rule]:
-    return [Rule(tuple(f"{path}.{name}.{leaf}" for name in names), f"{ours}.{leaf}", JOIN) for leaf in ("weight", "bias")]
+    return [
+        Rule(tuple(f"{path}.{name}.{leaf}" for name in names), f"{ours}.{leaf}", JOIN) for leaf in ("weight", "bias")
+    ]
 
 
 def bit(heads: int) -> list[Rule]:

@@ -7,9 +7,13 @@ from torch import Tensor
 
 from patchwords.weights.rules import SAME, Change, Rule
 
-CONV = Change(lambda x: x.permute(3, 2, 0, 1), lambda x: (x.permute(2, 3, 1, 0),))  # (h, w, in, out) and (out, in, h, w)
+CONV = Change(
+    lambda x: x.permute(3, 2, 0, 1), lambda x: (x.permute(2, 3, 1, 0),)
+)  # (h, w, in, out) and (out, in, h, w)
 DENSE = Change(lambda x: x.mT, lambda x: (x.mT,))  # (in, out) and (out, in)
-GROUP = Change(lambda x: x.flatten(), lambda x: (x[None, None, None],))  # (1, 1, 1, channels); read also without the ones
+GROUP = Change(
+    lambda x: x.flatten(), lambda x: (x[None, None, None],)
+)  # (1, 1, 1, channels); read also without the ones
 CHANNELS = Change(lambda x: x.flatten(), lambda x: (x,))
 ONE_BY_ONE = Change(lambda x: x.flatten(0, 2).mT, lambda x: (x.mT[None, None],))  # a head written as a 1x1 convolution
 
@@ -68,7 +72,7 @@ def transformer(heads: int, names: Names) -> list[Rule]:
     return [
         Rule("embedding/kernel", "embed.patch.weight", CONV),
         Rule("embedding/bias", "embed.patch.bias"),
-        Rule("cls", "embed.special.class"),
+        Rule("cls", "embed.special.class_token"),
         *(Rule(place, "embed.position.table") for place in names.positions),
         *norm(f"{block}/LayerNorm_0", f"{ours}.norm1"),
         Rule(triple(attention, "kernel"), f"{ours}.attention.qkv.weight", fused(heads, 3)),

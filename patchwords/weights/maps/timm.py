@@ -27,8 +27,8 @@ def pair(theirs: str, ours: str) -> list[Rule]:
 def vit(heads: int) -> list[Rule]:
     block, ours = "blocks.{i}", "encoder.blocks.{i}"
     return [
-        Rule("cls_token", "embed.special.class"),
-        Rule("reg_token", "embed.special.register"),
+        Rule("cls_token", "embed.special.class_token"),
+        Rule("reg_token", "embed.special.register_token"),
         Rule("pos_embed", "embed.position.table"),
         *pair("patch_embed.proj", "embed.patch"),
         *pair(f"{block}.norm1", f"{ours}.norm1"),
@@ -75,7 +75,10 @@ def units(theirs: str, ours: str) -> list[Rule]:
 def post_norms(theirs: str, ours: str) -> list[Rule]:
     """The norms that only the post-activation form has."""
     unit, our_unit = f"{theirs}stages.{{b}}.blocks.{{u}}", f"{ours}stages.{{b}}.units.{{u}}"
-    return [*pair(f"{theirs}stem.norm", f"{ours}root.norm"), *pair(f"{unit}.downsample.norm", f"{our_unit}.shortcut.norm")]
+    return [
+        *pair(f"{theirs}stem.norm", f"{ours}root.norm"),
+        *pair(f"{unit}.downsample.norm", f"{our_unit}.shortcut.norm"),
+    ]
 
 
 def stem() -> list[Rule]:

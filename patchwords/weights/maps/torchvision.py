@@ -7,7 +7,7 @@ from patchwords.weights.rules import Rule
 def vit(heads: int) -> list[Rule]:
     block, ours = "encoder.layers.encoder_layer_{i}", "encoder.blocks.{i}"
     return [
-        Rule("class_token", "embed.special.class"),
+        Rule("class_token", "embed.special.class_token"),
         Rule("encoder.pos_embedding", "embed.position.table"),
         *pair("conv_proj", "embed.patch"),
         *pair(f"{block}.ln_1", f"{ours}.norm1"),

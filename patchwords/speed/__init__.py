@@ -1,0 +1,1 @@
+"""What makes models fast or small in memory, from outside: the model files do not change."""
