@@ -1,4 +1,4 @@
-"""patchwords: the Vision Transformer system. Importing it loads no torch; each name below loads what it needs when it is first used."""
+"""patchwords, the Vision Transformer system. Importing it loads no torch: each name loads its room when first used."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

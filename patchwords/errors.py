@@ -1,8 +1,8 @@
-"""What can go wrong through no fault of ours: each kind says what was given, what is allowed and what to do, and has its exit code."""
+"""What a user can cause and mend: a sentence (what was given, what is allowed, what to do) and an exit code a kind."""
 
 
 class PatchwordsError(Exception):
-    """Something a user can cause and mend; the command line prints the sentence and leaves with `exit_code`."""
+    """The command line prints the sentence and leaves with `exit_code`."""
 
     exit_code = 1
 

@@ -1,4 +1,4 @@
-"""Tables (TOML, JSON, `key=value`) into frozen dataclasses and back: strict, typed, and an unknown key is answered with the nearest name."""
+"""Tables (TOML, JSON, key=value) to frozen dataclasses and back: strict, and an unknown key hears the nearest name."""
 
 import dataclasses
 import difflib

@@ -22,7 +22,7 @@ MIDDLE = {"objectives", "inspection", "weights", "evaluation", "export"}
 EVERYTHING_BUILT = BRICKS | {"models", "data", "speed"} | MIDDLE
 KNOWS: dict[str, set[str]] = {
     "errors": set(),
-    "settings": set(),
+    "settings": {"errors"},
     "ops": NOBODY,
     "layers": NOBODY | {"ops"},
     "data": BRICKS,

@@ -1,4 +1,4 @@
-"""How a picture becomes the model's input: one value, stored in the weights' card and used wherever pictures are read."""
+"""How a picture becomes the model's input: one value, kept in the weights' card and used wherever pictures are read."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -6,14 +6,13 @@ from typing import Literal
 from patchwords.errors import UsageError
 
 HALF = (0.5, 0.5, 0.5)  # the official models: [0, 255] to [-1, 1]
-IMAGENET_MEAN, IMAGENET_DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 Interpolation = Literal["bilinear", "bicubic", "lanczos"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Preprocess:
-    """Resize to `size`, the whole picture squashed or a central crop of that share of the resized one; then (x - mean) / deviation."""
+    """To `size`, the whole picture squashed or its centre cut out (that share `crop`); then (x - mean) / deviation."""
 
     size: tuple[int, int] = (224, 224)
     fit: Literal["squash", "crop"] = "squash"
@@ -31,3 +30,7 @@ class Preprocess:
             raise UsageError(f"deviation {list(self.deviation)} must be above 0")
         if not 0 < self.crop <= 1:
             raise UsageError(f"crop {self.crop} is not a share of the picture: choose one above 0 and up to 1")
+
+
+# The customary statistics of ImageNet's colours, as torchvision uses them.
+IMAGENET = Preprocess(fit="crop", mean=(0.485, 0.456, 0.406), deviation=(0.229, 0.224, 0.225))

@@ -42,9 +42,9 @@ class AxialEncoder(nn.Module):
             yield tokens
 
     def forward(self, tokens: Tokens) -> Tokens:
-        for tokens in self.trace(tokens):  # noqa: B020
+        for z in self.trace(tokens):  # noqa: B007  # only the last is wanted
             pass
-        return tokens.replace(self.norm(tokens.x))
+        return z.replace(self.norm(z.x))
 
     def attention(self, tokens: Tokens, at: Sequence[int]) -> list[Tensor]:
         raise UsageError("axial attention has no weights between all tokens: a patch sees its row, then its column")

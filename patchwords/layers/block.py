@@ -11,7 +11,7 @@ from patchwords.layers.unit import Unit
 
 
 class Layer(Unit):
-    """The parts of one layer of the encoder: `scale` is the initial layer scale, `skip` the rate of stochastic depth."""
+    """The parts of one layer: `scale` is the initial layer scale, `skip` the rate of stochastic depth."""
 
     def __init__(self, attention: Attention, mlp: MLP, epsilon: float, scale: float | None, skip: float):
         super().__init__()

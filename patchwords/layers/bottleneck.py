@@ -1,4 +1,4 @@
-"""ResNet (BiT): GroupNorm and standardised convolutions, in the form of the paper's hybrids and in that of BiT's weights."""
+"""ResNet (BiT): GroupNorm and standardised convolutions, as in the paper's hybrids and as in BiT's weights."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Literal
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from patchwords.layers.conv import Padding, StandardisedConv, Standardise, pad
+from patchwords.layers.conv import Padding, Standardise, StandardisedConv, pad
 from patchwords.layers.unit import Unit
 
 GROUPS = 32

@@ -14,7 +14,7 @@ Padding = Literal["same", "symmetric"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Standardise:
-    """Mean zero, deviation one for each output channel; `epsilon` is added to the deviation, or under the root to the variance."""
+    """Mean 0, deviation 1 for each output; `epsilon` is added to the deviation, or under the root to the variance."""
 
     to: Literal["deviation", "variance"] = "deviation"
     epsilon: float = 1e-5

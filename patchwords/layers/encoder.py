@@ -27,9 +27,9 @@ class Encoder(nn.Module):
             yield tokens
 
     def forward(self, tokens: Tokens) -> Tokens:
-        for tokens in self.trace(tokens):  # noqa: B020  # z_l takes the place of z_(l-1)
+        for z in self.trace(tokens):  # noqa: B007  # only the last is wanted
             pass
-        return tokens.replace(self.norm(tokens.x))
+        return z.replace(self.norm(z.x))
 
     def attention(self, tokens: Tokens, at: Sequence[int]) -> list[Tensor]:
         """The weights (batch, heads, tokens, tokens) of the blocks numbered in `at`, from 1, and of no others."""

@@ -1,4 +1,4 @@
-"""Section 3.1: the classification head, "a MLP with one hidden layer at pre-training time and a single linear layer at fine-tuning time"."""
+"""Section 3.1: the classification head, with one hidden layer to pre-train and a single linear layer to fine-tune."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -22,7 +22,7 @@ class Linear:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TanhMLP:
-    """A hidden layer with tanh, the pre-logits, before the linear one; as wide as the model unless `hidden` says otherwise."""
+    """A hidden layer with tanh, the pre-logits, before the linear one; as wide as the model unless `hidden` is set."""
 
     kind: ClassVar[str] = "mlp"
     hidden: int | None = None

@@ -1,4 +1,4 @@
-"""Section 3.2: weights for another resolution, patch, head or number of channels. Renaming never resizes; this does, once."""
+"""Section 3.2: weights for another resolution, patch, head or number of channels. Renaming never resizes; this does."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -52,7 +52,7 @@ def shapes(config: Config) -> dict[str, Tensor]:
 
 
 def fresh(name: str, new: Config, target: Tensor) -> Tensor:
-    """A new head's parameter as it starts: zeros, its bias where the configuration says; a hidden layer is not made up."""
+    """A new head's parameter as it starts: zeros, its bias as configured; a hidden layer is not made up."""
     if name.startswith("head.pre_logits"):
         raise ModelError(
             f"{name} is not among the weights, and a hidden layer cannot start at zero: choose a linear head"
@@ -77,7 +77,7 @@ def fit(name: str, tensor: Tensor, target: Tensor, old: Config, new: Config, pos
 
 
 def mix_channels(kernel: Tensor, channels: int) -> Tensor:
-    """A first kernel for grey pictures (the sum over colours) or for more bands (the colours repeated, at the same total)."""
+    """A first kernel for grey pictures (the colours summed) or for other bands (the colours repeated, same total)."""
     old = kernel.shape[1]
     if old == channels:
         return kernel

@@ -42,35 +42,44 @@ def _heads(config: Config) -> int:
 
 
 def _losses(config: Config, theirs: State, format: Format, path: Path) -> list[str]:
-    """Reads the converted tensors as a stranger would: what comes back otherwise is refused, or said where a library decides it."""
+    """Reads the tensors back as a stranger would: what is lost is refused; what the other library decides is said."""
     if unsayable := format.refuses(config):
         raise ModelError(f"a {format.name} checkpoint cannot hold {unsayable}: native holds everything")
     told = Told(heads=_heads(config), image=config.image)
     ours, back = structure(config), structure(describe(take(format.rules(1), theirs), format, told))
-    changed = [key for key in ours if ours[key] != back[key]]
+    changed = [key for key in ours if ours[key] != back.get(key)]
     written = () if path.suffix else tuple(format.computes)  # config.json says these
-    decided = (*format.computes, "stem", "form")
-    if lost := [key for key in changed if key not in decided]:
-        raise ModelError(f"a {format.name} checkpoint cannot say {', '.join(f'{key} = {ours[key]}' for key in lost)}")
+    decided = [key for key in changed if key in format.computes or key.startswith("form.")]
+    if lost := [f"{key} = {ours[key]}" for key in changed if key not in decided]:
+        raise ModelError(f"a {format.name} checkpoint cannot say {', '.join(lost)}: native holds everything")
     return [
-        f"{format.name} computes with {key} = {back[key]}, this model with {ours[key]}: the outputs differ a little"
-        for key in changed
+        f"{format.name} computes with {key} = {back[key]}, this model with {ours[key]}: outputs differ a little"
+        for key in decided
         if key not in written
     ]
 
 
 def structure(config: Config) -> dict[str, object]:
-    """What a configuration says of a trained model: without what only training or the first values need."""
+    """What a configuration says of a trained model, without what only training or the first values need."""
     table = settings.write(config)
     for key in TRAINING_ONLY:
         table.pop(key, None)
     table["head"].pop("bias", None)
     if isinstance(config, ViTConfig):
         table["layer_scale"] = config.layer_scale is not None
+        table["form"] = table["stem"].pop("form") if config.stem else {}
         table["position"].pop("std", None)
         if isinstance(config.position, Learned1D):
             table["position"]["over"] = rows_before_patches(config.position.over, config.special)
-    return table
+    return _dotted(table)
+
+
+def _dotted(table: settings.Table) -> dict[str, object]:
+    flat: dict[str, object] = {}
+    for key, value in table.items():
+        inner = _dotted(value) if isinstance(value, dict) else {"": value}
+        flat |= {f"{key}.{leaf}".rstrip("."): leaf_value for leaf, leaf_value in inner.items()}
+    return flat
 
 
 def _write_folder(path: Path, card: Card, theirs: State) -> None:

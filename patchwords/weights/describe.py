@@ -129,7 +129,9 @@ def _heads(width: int, told: Told) -> int:
     if told.heads:
         return told.heads
     if width not in HEADS:
-        raise ModelError(f"the file does not say how many heads its width of {width} is cut into: say it, heads=…")
+        raise ModelError(
+            f"the file does not say how many heads its width of {width} is cut into: say it with heads=…, or --heads"
+        )
     told.notes.append(f"the file does not say how many heads there are: {HEADS[width]} are assumed for width {width}")
     return HEADS[width]
 

@@ -1,4 +1,4 @@
-"""Containers: safetensors, `.npz`, torch's zip files and Hugging Face folders, read without ever running a pickle, or only listed."""
+"""Containers: safetensors, npz, torch's files, Hugging Face folders; read whole or only listed, no pickle ever run."""
 
 import json
 import os
@@ -36,7 +36,10 @@ class Contents:
 def read(path: Path, depth: Depth = "whole") -> Contents:
     """The contents of a checkpoint; what cannot be read is an error that names the file."""
     if not path.exists():
-        raise UsageError(f"{path} does not exist: give a weights file, a folder with config.json, or a model's name")
+        raise UsageError(
+            f"{path} does not exist: give a weights file, a folder with config.json, "
+            f"or a name that `patchwords show zoo` lists"
+        )
     try:
         if path.is_dir():
             return _folder(path, depth)
@@ -152,7 +155,7 @@ def _save_npz(path: Path, state: State) -> None:
 def _torch(path: Path, depth: Depth) -> State:
     zipped = zipfile.is_zipfile(path)
     device = "cpu" if depth == "whole" else "meta"
-    loaded = torch.load(path, map_location=device, weights_only=True, mmap=zipped and depth == "whole" or None)
+    loaded = torch.load(path, map_location=device, weights_only=True, mmap=(zipped and depth == "whole") or None)
     for wrapper in WRAPPERS:
         if isinstance(loaded, dict) and isinstance(loaded.get(wrapper), dict):
             loaded = loaded[wrapper]
@@ -163,7 +166,7 @@ def _torch(path: Path, depth: Depth) -> State:
 
 
 def _folder(path: Path, depth: Depth) -> Contents:
-    """A Hugging Face folder: config.json and one safetensors file, several with an index, or an old pytorch_model.bin."""
+    """A Hugging Face folder: config.json and one safetensors file, several with an index, or pytorch_model.bin."""
     names = ("config.json", "preprocessor_config.json")
     sidecars = {name: _json(path / name) for name in names if (path / name).is_file()}
     if (path / "model.safetensors").is_file():

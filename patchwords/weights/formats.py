@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from patchwords.data.preprocess import IMAGENET_DEVIATION, IMAGENET_MEAN, Preprocess
+from patchwords.data.preprocess import IMAGENET, Preprocess
 from patchwords.errors import ModelError, UsageError
 from patchwords.layers.bottleneck import POST, PRE, Form
 from patchwords.layers.conv import Standardise
@@ -47,7 +47,6 @@ class Format:
 
 ERF = {"activation": "gelu", "epsilon": 1e-6}
 TANH = {"activation": "gelu-tanh", "epsilon": 1e-6}
-IMAGENET = Preprocess(fit="crop", mean=IMAGENET_MEAN, deviation=IMAGENET_DEVIATION)
 ATTENTION = "Transformer/encoderblock_{i}/MultiHeadDotProductAttention_"
 
 

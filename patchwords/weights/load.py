@@ -1,7 +1,7 @@
 """`patchwords.load` and `save`: any known file to a model, a model to a native file."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -14,13 +14,14 @@ from patchwords.models.build import Model
 from patchwords.models.names import Config
 from patchwords.ops.resampling import Convention
 from patchwords.weights import card as cards
-from patchwords.weights import files, hub
+from patchwords.weights import files, hub, store
 from patchwords.weights.adapt import adapt, shapes
 from patchwords.weights.card import Card
 from patchwords.weights.describe import Told, describe
 from patchwords.weights.files import Contents, Depth
 from patchwords.weights.formats import Format, recognise, unwrap
 from patchwords.weights.rules import State, compare, parse, take
+from patchwords.weights.zoo import ZOO, Entry
 
 logger = logging.getLogger("patchwords")
 
@@ -42,9 +43,11 @@ def open_checkpoint(
     image: tuple[int, int] | None = None,
     wish: tuple[int, int] | None = None,
     depth: Depth = "whole",
+    fetch: Callable[[str], Path] = store.fetch,
 ) -> Checkpoint:
-    """Any known file or folder; `heads` and `image` are for formats that do not tell them."""
-    path = Path(path)
+    """Any known file or folder, or a name of the zoo; `heads` and `image` are for formats that do not tell them."""
+    published = None if Path(path).exists() else ZOO.get(str(path))
+    path = fetch(published.name) if published else Path(path)
     contents = files.read(path, depth)
     if cards.KEY in contents.metadata:
         return _native(contents, depth)
@@ -55,7 +58,7 @@ def open_checkpoint(
     if ignored := [key for key in tensors if any(parse(name, key) is not None for name in format.ignore)]:
         told.notes.append(f"{len(ignored)} tensors are left out: they serve another purpose ({ignored[0]}, …)")
     config = describe(state, format, told)
-    card = _card(path, config, contents, format, told)
+    card = _card(path, config, contents, format, published, told)
     compare(state, shapes(card.model))
     return Checkpoint(card, state, format.name, told.notes)
 
@@ -115,6 +118,7 @@ def save(model: Model, path: str | Path, card: Card | None = None) -> None:
 def write_native(path: Path, card: Card, state: State) -> None:
     if path.suffix != ".safetensors":
         raise UsageError(f"{path.name}: a native file ends in .safetensors")
+    compare(state, shapes(card.model))
     files.write(path, state, cards.write(card, state))
 
 
@@ -144,18 +148,19 @@ def _told(
     )
 
 
-def _card(path: Path, config: Config, contents: Contents, format: Format, told: Told) -> Card:
+def _card(path: Path, config: Config, contents: Contents, format: Format, published: Entry | None, told: Told) -> Card:
+    """What the file, the files beside it or the zoo say of the weights; what nobody says is assumed, and said."""
+    classes: tuple[str, ...] = ()
     table = contents.sidecars.get("config.json")
     if table is not None and format.name == "huggingface":
         config = replace(config, **hub.read_model(table))
         classes = hub.read_classes(table, config.classes)
-    else:
-        classes = ()
     preprocess = hub.read_preprocess(contents.sidecars, config.image) or format.preprocess
-    if preprocess is None:
-        preprocess = Preprocess()
+    card = Card(model=config, preprocess=preprocess or Preprocess(), source=path.name)
+    if published:
+        card = replace(card, preprocess=published.preprocess, source=published.address, licence=published.licence)
+    elif preprocess is None:
         told.notes.append(
-            f"nothing says how pictures are prepared: mean {preprocess.mean[0]} and deviation {preprocess.deviation[0]} "
-            f"are assumed"
+            "nothing says how pictures are prepared: [0, 255] to [-1, 1] is assumed (mean and deviation 0.5)"
         )
-    return cards.fitted(Card(model=config, preprocess=preprocess, source=path.name), config, classes)
+    return cards.fitted(card, config, classes)

@@ -1,4 +1,4 @@
-"""The engine behind every foreign format: a table of rules is read forwards to take their weights and backwards to give ours.
+"""The engine behind every foreign format: a table of rules, read forwards to take weights and backwards to give them.
 
 In a name `{i}` stands for a number and `{i+1}` or `{i+1:02}` for the same number as they count and write it.
 """

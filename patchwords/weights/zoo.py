@@ -1,6 +1,11 @@
 """The public checkpoints we can fetch by name: what each one is, where it lies, and under which licence."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from patchwords.data.preprocess import IMAGENET, Preprocess
+
+HALF = Preprocess()  # Google's models: [0, 255] to [-1, 1]
+BICUBIC = replace(IMAGENET, interpolation="bicubic")  # Facebook's
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,6 +20,7 @@ class Entry:
     classes: int
     licence: str
     source: str
+    preprocess: Preprocess
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +30,7 @@ class Folder:
     address: str
     licence: str
     source: str
+    preprocess: Preprocess = HALF
 
     def entry(self, name: str, model: str, mebibytes: int, classes: int, file: str, sha256: str = "") -> Entry:
         """One file of this folder."""
@@ -36,6 +43,7 @@ class Folder:
             classes=classes,
             licence=self.licence,
             source=self.source,
+            preprocess=self.preprocess,
         )
 
 
@@ -59,10 +67,25 @@ BIT = Folder(
     "Apache-2.0",
     "Kolesnikov et al. 2020, google-research/big_transfer",
 )
-DEIT = Folder("https://dl.fbaipublicfiles.com/deit", "Apache-2.0", "Touvron et al. 2021, facebookresearch/deit")
-MAE = Folder("https://dl.fbaipublicfiles.com/mae/pretrain", "CC-BY-NC-4.0", "He et al. 2022, facebookresearch/mae")
-TORCHVISION = Folder("https://download.pytorch.org/models", "BSD-3-Clause", "pytorch/vision")
-SWAG = Folder("https://download.pytorch.org/models", "CC-BY-NC-4.0", "Singh et al. 2022, facebookresearch/SWAG")
+DEIT = Folder(
+    "https://dl.fbaipublicfiles.com/deit",
+    "Apache-2.0",
+    "Touvron et al. 2021, facebookresearch/deit",
+    BICUBIC,
+)
+MAE = Folder(
+    "https://dl.fbaipublicfiles.com/mae/pretrain",
+    "CC-BY-NC-4.0",
+    "He et al. 2022, facebookresearch/mae",
+    BICUBIC,
+)
+TORCHVISION = Folder("https://download.pytorch.org/models", "BSD-3-Clause", "pytorch/vision", IMAGENET)
+SWAG = Folder(
+    "https://download.pytorch.org/models",
+    "CC-BY-NC-4.0",
+    "Singh et al. 2022, facebookresearch/SWAG",
+    replace(BICUBIC, crop=1.0),
+)
 HUGGING_FACE = Folder("https://huggingface.co", "Apache-2.0", "Dosovitskiy et al. 2021, huggingface.co/google")
 
 # A table, so it keeps its rows; names of files are written whole, so that a search for one finds its row.

@@ -1,4 +1,4 @@
-"""transformers: the names of files on the Hub, then those of version 5 in memory; a bare ViTModel has them without `vit.`."""
+"""transformers: the names of files on the Hub, then version 5's in memory; a bare ViTModel has them without `vit.`."""
 
 from patchwords.weights.maps.timm import pair
 from patchwords.weights.rules import JOIN, Rule

@@ -1,4 +1,4 @@
-"""google-research/vision_transformer (`.npz`, names before Flax linen) and big_vision (linen), and BiT's files from TensorFlow."""
+"""google-research/vision_transformer (names before Flax linen), big_vision (linen), and BiT's files of TensorFlow."""
 
 from dataclasses import dataclass
 

@@ -1,0 +1,5 @@
+"""`python -m patchwords`."""
+
+from patchwords.cli import main
+
+main()

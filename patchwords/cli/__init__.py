@@ -1,0 +1,53 @@
+"""The command line: one word for each thing a person wants to do, one short file a word."""
+
+import signal
+import sys
+import traceback
+from importlib import import_module
+from types import FrameType
+from typing import NoReturn
+
+import typer
+
+from patchwords.errors import PatchwordsError
+
+VERBS = ("show", "convert")  # each the name of a module here, whose function of that name is the command
+
+app = typer.Typer(
+    help="Vision Transformers: from a folder of pictures to a trained, examined, exported and served model.",
+    epilog="--debug with any command shows the traceback of an error.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+for verb in VERBS:
+    app.command(verb)(getattr(import_module(f"patchwords.cli.{verb}"), verb))
+
+
+def main() -> None:
+    """Runs a command; what a user can mend is one sentence and an exit code, the rest is a bug and says so."""
+    signal.signal(signal.SIGINT, _stop)
+    signal.signal(signal.SIGTERM, _stop)
+    arguments = [word for word in sys.argv[1:] if word != "--debug"]
+    debug = len(arguments) < len(sys.argv) - 1
+    try:
+        app(arguments, prog_name="patchwords")
+    except PatchwordsError as error:
+        _leave(str(error), error.exit_code, debug)
+    except MemoryError:
+        _leave("out of memory: choose a smaller model, picture or batch", 5, debug)
+    except Exception as error:
+        _leave(f"a bug: {type(error).__name__}: {error}; please report it with what --debug shows", 1, debug)
+
+
+def _leave(sentence: str, code: int, debug: bool) -> NoReturn:
+    if debug:
+        traceback.print_exc()
+    print(f"patchwords: {sentence}", file=sys.stderr)
+    sys.exit(code)
+
+
+def _stop(number: int, frame: FrameType | None) -> NoReturn:
+    """Ctrl-C leaves with 130 and SIGTERM with 143, after whatever is open was closed."""
+    sys.exit(128 + number)
