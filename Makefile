@@ -9,10 +9,10 @@ READY := $(VENV)/.ready
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(READY) ## show and check models: the paper's ViT-B/16, all names, the one for handwritten digits
+demo: $(READY) ## show a model, check all of them against the paper and through every checkpoint format
 	$(VENV)/bin/patchwords show ViT-B/16
-	$(VENV)/bin/patchwords show models
-	$(VENV)/bin/patchwords show ViT-Digits/2
+	@echo
+	$(VENV)/bin/python examples/paper_models.py
 
 # One thread in each worker: two workers with all threads each would fight for the same cores.
 test: lint ## lint, then the tests on WORKERS processes
