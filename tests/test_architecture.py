@@ -16,13 +16,14 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "patchwords"
 
 # What each room may know besides itself; the face (`patchwords/__init__.py`) may name anything.
-NOBODY = {"errors", "settings"}
+NOBODY = {"errors", "settings", "download"}
 BRICKS = NOBODY | {"ops", "layers"}
 MIDDLE = {"objectives", "inspection", "weights", "evaluation", "export"}
 EVERYTHING_BUILT = BRICKS | {"models", "data", "speed"} | MIDDLE
 KNOWS: dict[str, set[str]] = {
     "errors": set(),
     "settings": {"errors"},
+    "download": {"errors"},
     "ops": NOBODY,
     "layers": NOBODY | {"ops"},
     "data": BRICKS,

@@ -20,15 +20,16 @@ from typing import Any
 
 import pytest
 
+from patchwords import download
 from patchwords.errors import ModelError, NetworkError, ResourceError, UsageError
 from patchwords.weights import store
-from patchwords.weights.zoo import ZOO, Entry
+from patchwords.weights.zoo import HALF, ZOO, Entry
 
 BODY = bytes(range(256)) * 40  # 10240 bytes
 DIGEST = hashlib.sha256(BODY).hexdigest()
 NAME = "test-weights"
 FILE = "tiny.npz"
-PAUSES = store.PAUSES
+PAUSES = download.PAUSES
 
 
 class Server(ThreadingHTTPServer):
@@ -122,7 +123,7 @@ def server() -> Iterator[Server]:
 def calm(monkeypatch: pytest.MonkeyPatch) -> None:
     """No pauses, no proxy, no setting of the person who runs the tests."""
     monkeypatch.setenv("no_proxy", "*")
-    monkeypatch.setattr(store, "PAUSES", (0.0, 0.0, 0.0))
+    monkeypatch.setattr(download, "PAUSES", (0.0, 0.0, 0.0))
     for name in ("PATCHWORDS_CACHE", "PATCHWORDS_MIRROR", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
 
@@ -137,6 +138,7 @@ def entry(sha256: str = DIGEST[:8]) -> Entry:
         classes=0,
         licence="Apache-2.0",
         source="a/test",
+        preprocess=HALF,
     )
 
 
@@ -156,30 +158,30 @@ def beside(file: Path, suffix: str) -> Path:
 
 def test_the_file_arrives_with_its_record_and_nothing_half_done_stays(server: Server, tmp_path: Path) -> None:
     target = tmp_path / "deep" / FILE
-    store.download(server.address, target, sha256=DIGEST)
+    download.download(server.address, target, sha256=DIGEST)
     assert target.read_bytes() == BODY
     assert beside(target, "sha256").read_text() == f"# {len(BODY)} bytes\n{DIGEST}  {FILE}\n"
     assert {file.name for file in target.parent.iterdir()} == {FILE, f"{FILE}.sha256", f"{FILE}.lock"}
 
 
 def test_progress_counts_up_to_the_total(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "CHUNK", 4096)
+    monkeypatch.setattr(download, "CHUNK", 4096)
     calls: list[tuple[int, int]] = []
-    store.download(server.address, tmp_path / FILE, progress=lambda done, total: calls.append((done, total)))
+    download.download(server.address, tmp_path / FILE, progress=lambda done, total: calls.append((done, total)))
     assert calls == [(4096, 10240), (8192, 10240), (10240, 10240)]
 
 
 def test_an_unknown_length_is_total_zero(server: Server, tmp_path: Path) -> None:
     server.length = False
     calls: list[tuple[int, int]] = []
-    store.download(server.address, tmp_path / FILE, progress=lambda done, total: calls.append((done, total)))
+    download.download(server.address, tmp_path / FILE, progress=lambda done, total: calls.append((done, total)))
     assert calls == [(10240, 0)]
     assert (tmp_path / FILE).read_bytes() == BODY
 
 
 def test_a_target_that_is_there_is_left_alone(server: Server, tmp_path: Path) -> None:
     (tmp_path / FILE).write_bytes(b"mine")
-    store.download(server.address, tmp_path / FILE)
+    download.download(server.address, tmp_path / FILE)
     assert (tmp_path / FILE).read_bytes() == b"mine"
     assert server.seen == []
 
@@ -189,7 +191,7 @@ def test_a_target_that_is_there_is_left_alone(server: Server, tmp_path: Path) ->
 
 def test_a_broken_line_is_taken_up_at_the_byte_where_it_stopped(server: Server, tmp_path: Path) -> None:
     server.cuts = [1000, 2000]
-    store.download(server.address, tmp_path / FILE, sha256=DIGEST)
+    download.download(server.address, tmp_path / FILE, sha256=DIGEST)
     assert server.ranges_seen == [None, "bytes=1000-", "bytes=3000-"]
     assert server.seen[1][1]["If-Range"] == '"one"'
     assert (tmp_path / FILE).read_bytes() == BODY
@@ -198,13 +200,13 @@ def test_a_broken_line_is_taken_up_at_the_byte_where_it_stopped(server: Server, 
 def test_after_three_retries_it_gives_up_and_the_next_run_goes_on(server: Server, tmp_path: Path) -> None:
     server.cuts = [1000] * 4
     with pytest.raises(NetworkError, match=r"4000 of 10240 bytes.*PATCHWORDS_MIRROR") as caught:
-        store.download(server.address, tmp_path / FILE)
+        download.download(server.address, tmp_path / FILE)
     assert server.address in str(caught.value)
     assert len(server.seen) == 4
     assert beside(tmp_path / FILE, "part").stat().st_size == 4000
     assert not (tmp_path / FILE).exists()
     calls: list[tuple[int, int]] = []
-    store.download(server.address, tmp_path / FILE, progress=lambda done, total: calls.append((done, total)))
+    download.download(server.address, tmp_path / FILE, progress=lambda done, total: calls.append((done, total)))
     assert server.ranges_seen[-1] == "bytes=4000-"
     assert calls == [(10240, 10240)]
     assert (tmp_path / FILE).read_bytes() == BODY
@@ -212,7 +214,7 @@ def test_after_three_retries_it_gives_up_and_the_next_run_goes_on(server: Server
 
 def test_a_server_that_ignores_ranges_is_read_from_the_start(server: Server, tmp_path: Path) -> None:
     server.ranges, server.cuts = False, [1000]
-    store.download(server.address, tmp_path / FILE)
+    download.download(server.address, tmp_path / FILE)
     assert server.ranges_seen == [None, "bytes=1000-"]
     assert (tmp_path / FILE).read_bytes() == BODY
 
@@ -226,14 +228,14 @@ def leave_part(server: Server, target: Path, size: int) -> None:
 def test_a_changed_file_is_not_mixed_with_the_old_one(server: Server, tmp_path: Path) -> None:
     leave_part(server, tmp_path / FILE, 5000)
     server.body, server.etag = BODY[3000::-1], '"two"'
-    store.download(server.address, tmp_path / FILE)
+    download.download(server.address, tmp_path / FILE)
     assert server.ranges_seen == ["bytes=5000-"]
     assert (tmp_path / FILE).read_bytes() == server.body
 
 
 def test_a_part_that_was_whole_is_finished_on_416(server: Server, tmp_path: Path) -> None:
     leave_part(server, tmp_path / FILE, len(BODY))
-    store.download(server.address, tmp_path / FILE, sha256=DIGEST)
+    download.download(server.address, tmp_path / FILE, sha256=DIGEST)
     assert server.ranges_seen == ["bytes=10240-"]
     assert (tmp_path / FILE).read_bytes() == BODY
 
@@ -241,7 +243,7 @@ def test_a_part_that_was_whole_is_finished_on_416(server: Server, tmp_path: Path
 def test_a_part_longer_than_the_file_is_thrown_away_on_416(server: Server, tmp_path: Path) -> None:
     leave_part(server, tmp_path / FILE, len(BODY))
     server.body = BODY[:9000]
-    store.download(server.address, tmp_path / FILE)
+    download.download(server.address, tmp_path / FILE)
     assert server.ranges_seen == ["bytes=10240-", None]
     assert (tmp_path / FILE).read_bytes() == BODY[:9000]
 
@@ -250,14 +252,14 @@ def test_a_part_longer_than_the_file_is_thrown_away_on_416(server: Server, tmp_p
 def test_a_part_without_a_usable_note_is_begun_again(server: Server, tmp_path: Path, note: str) -> None:
     leave_part(server, tmp_path / FILE, 5000)
     beside(tmp_path / FILE, "part.json").write_text(note)
-    store.download(server.address, tmp_path / FILE, sha256=DIGEST)
+    download.download(server.address, tmp_path / FILE, sha256=DIGEST)
     assert server.ranges_seen == [None]
 
 
 @pytest.mark.parametrize("etag", ["", 'W/"one"'])
 def test_without_a_strong_validator_nothing_is_resumed(server: Server, tmp_path: Path, etag: str) -> None:
     server.etag, server.cuts = etag, [1000]
-    store.download(server.address, tmp_path / FILE, sha256=DIGEST)
+    download.download(server.address, tmp_path / FILE, sha256=DIGEST)
     assert server.ranges_seen == [None, None]
 
 
@@ -268,7 +270,7 @@ def test_wrong_content_is_deleted_and_both_checksums_are_named(server: Server, t
     server.body = BODY[:-1] + b"!"
     wrong = hashlib.sha256(server.body).hexdigest()
     with pytest.raises(NetworkError, match=wrong) as caught:
-        store.download(server.address, tmp_path / FILE, sha256=DIGEST)
+        download.download(server.address, tmp_path / FILE, sha256=DIGEST)
     assert DIGEST in str(caught.value)
     assert not (tmp_path / FILE).exists()
     assert not beside(tmp_path / FILE, "part").exists()
@@ -276,15 +278,15 @@ def test_wrong_content_is_deleted_and_both_checksums_are_named(server: Server, t
 
 @pytest.mark.parametrize("length", [8, 64])
 def test_a_prefix_of_the_checksum_is_enough_to_refuse(server: Server, tmp_path: Path, length: int) -> None:
-    store.download(server.address, tmp_path / FILE, sha256=DIGEST[:length])
+    download.download(server.address, tmp_path / FILE, sha256=DIGEST[:length])
     with pytest.raises(NetworkError, match="SHA-256"):
-        store.download(server.address, tmp_path / "other.npz", sha256="0" * length)
+        download.download(server.address, tmp_path / "other.npz", sha256="0" * length)
 
 
 def test_a_missing_file_is_said_at_once(server: Server, tmp_path: Path) -> None:
     server.errors = [404] * 4
     with pytest.raises(NetworkError, match=r"answers 404 Not Found.*mirror.*by hand.*offline") as caught:
-        store.download(server.address, tmp_path / FILE)
+        download.download(server.address, tmp_path / FILE)
     assert str(caught.value).startswith(server.address)
     assert str(tmp_path / FILE) in str(caught.value)
     assert caught.value.exit_code == 7
@@ -293,29 +295,29 @@ def test_a_missing_file_is_said_at_once(server: Server, tmp_path: Path) -> None:
 
 def test_a_busy_server_is_asked_again(server: Server, tmp_path: Path) -> None:
     server.errors = [503, 429]
-    store.download(server.address, tmp_path / FILE)
+    download.download(server.address, tmp_path / FILE)
     assert len(server.seen) == 3
     server.errors = [500] * 4
     with pytest.raises(NetworkError, match="status 500"):
-        store.download(server.address, tmp_path / "other.npz")
+        download.download(server.address, tmp_path / "other.npz")
 
 
 def test_pauses_grow(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pauses: list[float] = []
-    monkeypatch.setattr(store, "PAUSES", PAUSES)
+    monkeypatch.setattr(download, "PAUSES", PAUSES)
     monkeypatch.setattr(time, "sleep", pauses.append)
     server.errors = [503] * 3
-    store.download(server.address, tmp_path / FILE)
+    download.download(server.address, tmp_path / FILE)
     assert len(pauses) == 3
     assert pauses == sorted(set(pauses))
     assert sum(pauses) < 10
 
 
 def test_a_silent_server_times_out(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "TIMEOUT", 0.05)
+    monkeypatch.setattr(download, "TIMEOUT", 0.05)
     server.wait = threading.Event()
     with pytest.raises(NetworkError, match="timed out"):
-        store.download(server.address, tmp_path / FILE)
+        download.download(server.address, tmp_path / FILE)
     server.wait.set()
 
 
@@ -324,13 +326,13 @@ def test_nobody_listening_is_a_network_error(tmp_path: Path) -> None:
         free.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{free.getsockname()[1]}/{FILE}"
         with pytest.raises(NetworkError, match="refused"):
-            store.download(address, tmp_path / FILE)
+            download.download(address, tmp_path / FILE)
 
 
 def test_a_web_page_is_not_taken_for_weights(server: Server, tmp_path: Path) -> None:
     server.type = "text/html; charset=utf-8"
     with pytest.raises(NetworkError, match="web page"):
-        store.download(server.address, tmp_path / FILE)
+        download.download(server.address, tmp_path / FILE)
     assert not (tmp_path / FILE).exists()
 
 
@@ -343,18 +345,18 @@ def test_a_web_page_is_not_taken_for_weights(server: Server, tmp_path: Path) -> 
 def test_only_https_or_this_machine(tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     no_sockets(monkeypatch)
     with pytest.raises(UsageError, match="is not https"):
-        store.download(address, tmp_path / FILE)
+        download.download(address, tmp_path / FILE)
 
 
 def test_a_host_that_only_looks_like_this_machine_is_refused(tmp_path: Path) -> None:
     for address in ("http://localhost@evil.example/a", "http://127.0.0.1.evil.example/a"):
         with pytest.raises(UsageError, match="is not https"):
-            store.download(address, tmp_path / FILE)
+            download.download(address, tmp_path / FILE)
 
 
 def test_a_redirect_is_followed(server: Server, tmp_path: Path) -> None:
     server.redirect, server.cuts = f"{server.base}/moved", [1000]
-    store.download(server.address, tmp_path / FILE, sha256=DIGEST)
+    download.download(server.address, tmp_path / FILE, sha256=DIGEST)
     assert [path for path, _ in server.seen] == [f"/{FILE}", "/moved"] * 2
     assert server.ranges_seen[-1] == "bytes=1000-"
 
@@ -362,12 +364,12 @@ def test_a_redirect_is_followed(server: Server, tmp_path: Path) -> None:
 def test_a_redirect_to_an_open_line_is_refused(server: Server, tmp_path: Path) -> None:
     server.redirect = "http://weights.example/a.npz"
     with pytest.raises(NetworkError, match=r"redirects to http://weights\.example/a\.npz, which is not https"):
-        store.download(server.address, tmp_path / FILE)
+        download.download(server.address, tmp_path / FILE)
 
 
 def test_https_is_never_left_even_for_this_machine() -> None:
     request = urllib.request.Request("https://weights.example/a.npz")
-    follow = store._Redirects().redirect_request
+    follow = download._Redirects().redirect_request
     with pytest.raises(NetworkError, match="not https"):
         follow(request, io.BytesIO(), 302, "Found", HTTPMessage(), "http://127.0.0.1/a.npz")
     followed = follow(request, io.BytesIO(), 302, "Found", HTTPMessage(), "https://other.example/a.npz")
@@ -383,7 +385,7 @@ def test_too_little_room_is_found_before_the_first_byte(
 ) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(20000, 9761, 10239))
     with pytest.raises(ResourceError, match=r"No space left.*10240 bytes.*PATCHWORDS_CACHE") as caught:
-        store.download(server.address, tmp_path / FILE)
+        download.download(server.address, tmp_path / FILE)
     assert str(tmp_path / FILE) in str(caught.value)
     assert caught.value.exit_code == 5
     assert beside(tmp_path / FILE, "part").stat().st_size == 0
@@ -394,7 +396,7 @@ def test_a_resumed_file_needs_room_for_its_rest_only(
 ) -> None:
     leave_part(server, tmp_path / FILE, 10000)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(20000, 19760, 240))
-    store.download(server.address, tmp_path / FILE, sha256=DIGEST)
+    download.download(server.address, tmp_path / FILE, sha256=DIGEST)
     assert (tmp_path / FILE).read_bytes() == BODY
 
 
@@ -402,14 +404,14 @@ def test_a_resumed_file_needs_room_for_its_rest_only(
 def test_a_disk_that_fills_up_on_the_way_is_a_resource_error(server: Server, tmp_path: Path) -> None:
     beside(tmp_path / FILE, "part").symlink_to("/dev/full")
     with pytest.raises(ResourceError, match=r"tiny\.npz\.part cannot be written \(No space left.*10240 bytes"):
-        store.download(server.address, tmp_path / FILE)
+        download.download(server.address, tmp_path / FILE)
     assert not (tmp_path / FILE).exists()
 
 
 def test_a_cache_that_is_no_folder_is_a_resource_error(server: Server, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
     with pytest.raises(ResourceError, match="cannot be written"):
-        store.download(server.address, tmp_path / "file" / FILE)
+        download.download(server.address, tmp_path / "file" / FILE)
 
 
 # Two at once
@@ -427,7 +429,7 @@ def let_all_come(server: Server) -> None:
 def test_threads_at_once_download_once(server: Server, tmp_path: Path) -> None:
     server.wait = threading.Event()
     with ThreadPoolExecutor(4) as pool:
-        jobs = [pool.submit(store.download, server.address, tmp_path / FILE, sha256=DIGEST) for _ in range(4)]
+        jobs = [pool.submit(download.download, server.address, tmp_path / FILE, sha256=DIGEST) for _ in range(4)]
         let_all_come(server)
         for job in jobs:
             job.result()
@@ -438,7 +440,7 @@ def test_threads_at_once_download_once(server: Server, tmp_path: Path) -> None:
 def test_processes_at_once_download_once(server: Server, tmp_path: Path) -> None:
     server.wait = threading.Event()
     context = multiprocessing.get_context("spawn")
-    jobs = [context.Process(target=store.download, args=(server.address, tmp_path / FILE)) for _ in range(2)]
+    jobs = [context.Process(target=download.download, args=(server.address, tmp_path / FILE)) for _ in range(2)]
     for job in jobs:
         job.start()
     let_all_come(server)
@@ -559,10 +561,10 @@ def test_offline_gives_what_is_there(mirror: str, tmp_path: Path, monkeypatch: p
 def test_a_mirror_replaces_its_host_and_no_other() -> None:
     address = "https://huggingface.co/google/vit/resolve/main/model.safetensors"
     setting = "example.com=https://other.example, huggingface.co=https://hf-mirror.com/copy/"
-    assert store.mirrored(address, setting) == "https://hf-mirror.com/copy/google/vit/resolve/main/model.safetensors"
-    assert store.mirrored(address, "example.com=https://other.example") == address
-    assert store.mirrored(address, "") == address
-    assert store.mirrored("https://a.example/x", "a.example=http://[::1]:80") == "http://[::1]:80/x"
+    assert download.mirrored(address, setting) == "https://hf-mirror.com/copy/google/vit/resolve/main/model.safetensors"
+    assert download.mirrored(address, "example.com=https://other.example") == address
+    assert download.mirrored(address, "") == address
+    assert download.mirrored("https://a.example/x", "a.example=http://[::1]:80") == "http://[::1]:80/x"
 
 
 def test_the_mirror_of_the_environment_is_used_and_the_argument_wins(
@@ -579,9 +581,9 @@ def test_the_mirror_of_the_environment_is_used_and_the_argument_wins(
 )
 def test_a_malformed_mirror_is_answered_with_the_form(setting: str) -> None:
     with pytest.raises(UsageError, match=r"is not host=base-url: .*huggingface\.co=https://hf-mirror\.com"):
-        store.mirrored("https://huggingface.co/x", setting)
+        download.mirrored("https://huggingface.co/x", setting)
 
 
 def test_a_mirror_must_be_https(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"http://hf-mirror\.com is not https"):
-        store.mirrored("https://huggingface.co/x", "huggingface.co=http://hf-mirror.com")
+        download.mirrored("https://huggingface.co/x", "huggingface.co=http://hf-mirror.com")
