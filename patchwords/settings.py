@@ -24,6 +24,8 @@ Table = dict[str, Any]
 
 def read(table: Mapping[str, Any], into: type[T]) -> T:
     """A table as a value of the dataclass `into`; what is wrong is said key by key."""
+    if not isinstance(table, Mapping):
+        raise UsageError(f"{type(table).__name__} is no table of settings")
     try:
         return _CONVERTER.structure(dict(table), into)
     except BaseValidationError as error:
@@ -57,6 +59,13 @@ def assignments(words: Iterable[str]) -> Table:
             raise UsageError(f"'{word}' is not a setting; write key=value, for example pool.kind=mean")
         table[key.strip()] = _toml_value(key, text.strip())
     return table
+
+
+def at_least(least: int, **numbers: int) -> None:
+    """Refuses whole numbers below `least`, by name."""
+    for name, number in numbers.items():
+        if number < least:
+            raise UsageError(f"{name} {number} is below {least}: choose a larger one")
 
 
 def nearest(name: str, names: Iterable[str]) -> str:

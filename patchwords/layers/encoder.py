@@ -36,7 +36,7 @@ class Encoder(nn.Module):
         check_layers(at, len(self.blocks))
         found: dict[int, Tensor] = {}
         before = chain([tokens], self.trace(tokens))
-        for layer, (block, z) in enumerate(zip(self.blocks, before, strict=False)):
+        for layer, (block, z) in enumerate(zip(self.blocks[: max(at, default=0)], before, strict=False)):
             assert isinstance(block, Layer)
             if layer + 1 in at:
                 found[layer + 1] = block.weights(self.position(z, layer).x)

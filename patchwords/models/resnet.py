@@ -10,6 +10,7 @@ from patchwords.errors import UsageError
 from patchwords.layers.bottleneck import PRE, Form, NormReLU, Root, stages
 from patchwords.layers.encoder import check_layers
 from patchwords.layers.head import Linear
+from patchwords.settings import at_least
 
 # Units in each stage, by depth.
 UNITS: dict[int, tuple[int, int, int, int]] = {
@@ -35,6 +36,8 @@ class ResNetConfig:
     head: Linear = field(default_factory=Linear)
 
     def __post_init__(self) -> None:
+        at_least(1, units=min(self.units, default=0), width=self.width, channels=self.channels, image=min(self.image))
+        at_least(0, classes=self.classes)
         if self.width % 32:
             raise UsageError(f"width {self.width} is not a multiple of GroupNorm's 32 groups: choose one that is")
 
@@ -67,8 +70,9 @@ class ResNet(nn.Module):
     def features(self, images: Tensor, at: Sequence[int]) -> list[Tensor]:
         """The maps (batch, channels, rows, cols) after the stages numbered in `at`, from 1."""
         check_layers(at, len(self.stages))
-        x, maps = self.root(images), []
-        for stage in self.stages:
+        x, maps = self.root(images), {}
+        for number, stage in enumerate(self.stages, 1):
             x = stage(x)
-            maps.append(x)
-        return [maps[number - 1] for number in at]
+            if number in at:
+                maps[number] = x
+        return [maps[number] for number in at]

@@ -19,6 +19,7 @@ from patchwords.layers.position import Layerwise, Learned1D, Offsets, Position, 
 from patchwords.layers.tokens import Grid, Special
 from patchwords.models.hybrid import ResNetStem
 from patchwords.ops import patches
+from patchwords.settings import at_least
 
 
 class Size(NamedTuple):
@@ -43,6 +44,8 @@ SIZES = {
     "G-opt": Size(48, 1536, 8192, 16),
     "e": Size(56, 1792, 15360, 16),
 }
+
+MOST_TOKENS = 1 << 20  # attention between so many would fill any machine
 
 BLOCKS: dict[str, type[Layer]] = {"pre-norm": Block, "stream-norm": StreamNormBlock}
 
@@ -76,6 +79,9 @@ class ViTConfig:
     stochastic_depth: float = 0.0
 
     def __post_init__(self) -> None:
+        at_least(1, depth=self.depth, width=self.width, mlp=self.mlp, heads=self.heads, channels=self.channels)
+        at_least(1, patch=min(self.patch), image=min(self.image))
+        at_least(0, classes=self.classes)
         if self.width % self.heads:
             raise UsageError(f"width {self.width} is not a multiple of heads {self.heads}: choose heads that divide it")
         divisor = {"sincos-2d": 4, "learned-2d": 2, "sinusoidal-1d": 2}.get(self.position.kind, 1)
@@ -87,7 +93,10 @@ class ViTConfig:
             )
         if self.encoder == "axial" and self.special:
             raise UsageError('the axial encoder has no place for special tokens: special = [] and pool "mean" or "map"')
-        self.grid  # noqa: B018  # refuses a picture that the patch does not divide
+        if self.tokens > MOST_TOKENS:
+            raise UsageError(
+                f"{self.tokens} tokens are more than {MOST_TOKENS}: choose larger patches or smaller pictures"
+            )
 
     @property
     def grid(self) -> Grid:
@@ -127,8 +136,9 @@ class ViT(nn.Module):
     def features(self, images: Tensor, at: Sequence[int]) -> list[Tensor]:
         """The maps (batch, width, rows, cols) after the blocks numbered in `at`, from 1: for dense tasks."""
         check_layers(at, self.config.depth)
-        maps = [tokens.map for tokens in self.encoder.trace(self.embed(images))]
-        return [maps[number - 1] for number in at]
+        trace = enumerate(self.encoder.trace(self.embed(images)), 1)
+        maps = {number: tokens.map for number, tokens in trace if number in at}
+        return [maps[number] for number in at]
 
     def attention(self, images: Tensor, at: Sequence[int]) -> list[Tensor]:
         """The attention weights (batch, heads, tokens, tokens) of the blocks numbered in `at`, from 1."""

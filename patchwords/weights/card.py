@@ -39,7 +39,7 @@ def write(card: Card, state: Mapping[str, Tensor]) -> dict[str, str]:
 def read(metadata: Mapping[str, str]) -> Card:
     try:
         return settings.read(json.loads(metadata[KEY]), Card)
-    except (json.JSONDecodeError, UsageError) as error:
+    except (ValueError, RecursionError, UsageError) as error:
         raise ModelError(f"the file's card cannot be read: {error}") from None
 
 

@@ -153,9 +153,9 @@ def _save_npz(path: Path, state: State) -> None:
 
 
 def _torch(path: Path, depth: Depth) -> State:
-    zipped = zipfile.is_zipfile(path)
+    listed = depth == "shapes" and zipfile.is_zipfile(path)  # files older than torch 1.6 cannot be mapped
     device = "cpu" if depth == "whole" else "meta"
-    loaded = torch.load(path, map_location=device, weights_only=True, mmap=(zipped and depth == "whole") or None)
+    loaded = torch.load(path, map_location=device, weights_only=True, mmap=listed)
     for wrapper in WRAPPERS:
         if isinstance(loaded, dict) and isinstance(loaded.get(wrapper), dict):
             loaded = loaded[wrapper]

@@ -1,11 +1,13 @@
 """config.json and preprocessor_config.json, the two files beside the weights in a Hugging Face folder."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from patchwords.data.preprocess import Interpolation, Preprocess
-from patchwords.errors import ModelError
+from patchwords.errors import ModelError, UsageError
 from patchwords.layers.mlp import Activation
 from patchwords.models.resnet import ResNetConfig
 from patchwords.models.vit import ViTConfig
@@ -14,6 +16,15 @@ from patchwords.weights.card import Card
 ACTIVATIONS: dict[str, Activation] = {"gelu": "gelu", "gelu_pytorch_tanh": "gelu-tanh", "gelu_new": "gelu-tanh"}
 FILTERS: dict[int, Interpolation] = {2: "bilinear", 3: "bicubic", 1: "lanczos"}  # Pillow's numbers
 MODEL_TYPES = ("vit", "bit")
+
+
+@contextmanager
+def understanding(path: Path) -> Iterator[None]:
+    """A file beside the weights that is not as its library writes it is an error of that file."""
+    try:
+        yield
+    except (TypeError, ValueError, KeyError, AttributeError, UsageError) as error:
+        raise ModelError(f"a JSON file of {path} is not as it should be: {type(error).__name__} {error}") from error
 
 
 def read_model(table: Mapping[str, Any]) -> dict[str, Any]:
@@ -30,7 +41,10 @@ def read_model(table: Mapping[str, Any]) -> dict[str, Any]:
 
 def read_image(table: Mapping[str, Any]) -> tuple[int, int] | None:
     size = table.get("image_size")
-    return (size, size) if isinstance(size, int) else tuple(size) if size else None
+    if size is None:
+        return None
+    height, width = (size, size) if isinstance(size, int) else size
+    return int(height), int(width)
 
 
 def read_classes(table: Mapping[str, Any], classes: int) -> tuple[str, ...]:

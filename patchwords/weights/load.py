@@ -8,10 +8,11 @@ from pathlib import Path
 import torch
 
 from patchwords.data.preprocess import Preprocess
-from patchwords.errors import UsageError
+from patchwords.errors import ModelError, UsageError
 from patchwords.layers.head import Linear
 from patchwords.models.build import Model
 from patchwords.models.names import Config
+from patchwords.models.vit import ViTConfig
 from patchwords.ops.resampling import Convention
 from patchwords.weights import card as cards
 from patchwords.weights import files, hub, store
@@ -53,12 +54,14 @@ def open_checkpoint(
         return _native(contents, depth)
     tensors = unwrap(contents.tensors)
     format = recognise(tensors)
-    told = _told(tensors, contents, format, heads, image, wish)
+    with hub.understanding(path):
+        told = _told(tensors, contents, format, heads, image, wish)
     state = take(format.rules(1), tensors, format.ignore)
     if ignored := [key for key in tensors if any(parse(name, key) is not None for name in format.ignore)]:
         told.notes.append(f"{len(ignored)} tensors are left out: they serve another purpose ({ignored[0]}, …)")
     config = describe(state, format, told)
-    card = _card(path, config, contents, format, published, told)
+    with hub.understanding(path):
+        card = _card(path, config, contents, format, published, told)
     compare(state, shapes(card.model))
     return Checkpoint(card, state, format.name, told.notes)
 
@@ -124,6 +127,9 @@ def write_native(path: Path, card: Card, state: State) -> None:
 
 def _native(contents: Contents, depth: Depth) -> Checkpoint:
     card = cards.read(contents.metadata)
+    layers = card.model.depth if isinstance(card.model, ViTConfig) else sum(card.model.units)
+    if layers > len(contents.tensors):  # before so many are built
+        raise ModelError(f"the file's card speaks of {layers} layers, the file holds {len(contents.tensors)} tensors")
     compare(contents.tensors, shapes(card.model))
     if depth == "whole":
         cards.verify(contents.metadata, contents.tensors)

@@ -1,0 +1,68 @@
+"""Every error a user can cause is one sentence and its exit code."""
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+from patchwords import cli, errors
+
+
+def test_a_wrong_word_is_usage(run) -> None:
+    answer = run("shwo")
+    assert answer.code == 2
+    assert "shwo" in answer.err
+
+
+def test_an_error_is_one_sentence_without_a_traceback(run) -> None:
+    answer = run("show", "ViT-B/15")
+    assert answer.code == 2
+    assert answer.out == ""
+    assert answer.err.count("\n") == 1
+    assert "image 224x224 is not a multiple of patch 15x15" in answer.err
+
+
+def test_debug_shows_the_traceback(run) -> None:
+    answer = run("show", "ViT-B/15", "--debug")
+    assert answer.code == 2
+    assert "Traceback" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (errors.UsageError("x"), 2),
+        (errors.DataError("x"), 3),
+        (errors.ModelError("x"), 4),
+        (errors.ResourceError("x"), 5),
+        (MemoryError(), 5),
+        (errors.NetworkError("x"), 7),
+        (RuntimeError("x"), 1),
+    ],
+)
+def test_each_kind_of_error_has_its_exit_code(
+    run, monkeypatch: pytest.MonkeyPatch, error: Exception, code: int
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(cli, "app", fail)
+    answer = run("show")
+    assert answer.code == code
+    assert ("a bug" in answer.err) == (code == 1)
+
+
+@pytest.mark.parametrize(("signal", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
+def test_a_signal_leaves_with_its_exit_code(signal: str, code: int) -> None:
+    program = (
+        "import os, signal, time\n"
+        "from patchwords import cli\n"
+        f"cli.app = lambda *_, **__: (os.kill(os.getpid(), signal.{signal}), time.sleep(30))\n"
+        "cli.main()\n"
+    )
+    start = time.monotonic()
+    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=60, check=False)
+    assert answer.returncode == code
+    assert b"Traceback" not in answer.stderr
+    assert time.monotonic() - start < 25
