@@ -35,6 +35,7 @@ $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 		echo "patchwords needs Python 3.11 or newer, and $(PYTHON) is not that: name another with make PYTHON=python3.12" >&2; \
 		exit 1; }
+	@echo 'building $(VENV), once; a few minutes'
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]'
 	@touch $@

@@ -136,7 +136,7 @@ class ViT(nn.Module):
     def features(self, images: Tensor, at: Sequence[int]) -> list[Tensor]:
         """The maps (batch, width, rows, cols) after the blocks numbered in `at`, from 1: for dense tasks."""
         check_layers(at, self.config.depth)
-        trace = enumerate(self.encoder.trace(self.embed(images)), 1)
+        trace = zip(range(1, max(at, default=0) + 1), self.encoder.trace(self.embed(images)), strict=False)
         maps = {number: tokens.map for number, tokens in trace if number in at}
         return [maps[number] for number in at]
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import Any, Literal
+from typing import IO, Any, Literal
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ from patchwords.weights.rules import State
 
 Depth = Literal["whole", "shapes"]  # shapes: tensors on the meta device, nothing read but headers
 TORCH_SUFFIXES = (".pth", ".pt", ".bin")
+MOST_UNPACKED = 16  # times the size of an archive: weights hardly shrink when packed
 WRAPPERS = ("model", "state_dict", "model_state_dict")  # DeiT and MAE, then trainers of all kinds
 
 
@@ -116,20 +117,31 @@ def _promise(piece: Any) -> Tensor:
 
 
 def _npz(path: Path, depth: Depth) -> State:
-    if depth == "whole":
-        with np.load(path, allow_pickle=False) as file:
-            return {name: _from_numpy(file[name]) for name in file.files}
+    """The headers are read first and checked against the archive, so that no lie about a size is believed."""
     state = {}
     with zipfile.ZipFile(path) as archive:
-        for member in archive.namelist():
+        if sum(member.file_size for member in archive.infolist()) > MOST_UNPACKED * path.stat().st_size:
+            raise ValueError(f"it unpacks to more than {MOST_UNPACKED} times its size")
+        for member in archive.infolist():
             with archive.open(member) as file:
-                version = np.lib.format.read_magic(file)
-                header = (
-                    np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-                )
-                shape, _, dtype = header(file)
-            state[member.removesuffix(".npy")] = torch.empty(shape, dtype=_torch_kind(dtype), device="meta")
-    return state
+                promise = _npy_header(file)
+                if file.tell() + promise.nbytes != member.file_size:
+                    raise ValueError(f"{member.filename} is not as long as its header says")
+            state[member.filename.removesuffix(".npy")] = promise
+    if depth == "shapes":
+        return state
+    with np.load(path, allow_pickle=False) as arrays:
+        return {name: _from_numpy(arrays[name]) for name in arrays.files}
+
+
+def _npy_header(file: IO[bytes]) -> Tensor:
+    """The shape and kind of an array that was not read."""
+    version = np.lib.format.read_magic(file)
+    headers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    if version not in headers:
+        raise ValueError(f"version {version} of numpy's format is not known")
+    shape, _, dtype = headers[version](file)
+    return torch.empty(shape, dtype=_torch_kind(dtype), device="meta")
 
 
 def _from_numpy(array: np.ndarray[Any, Any]) -> Tensor:

@@ -85,7 +85,14 @@ def load(
     with torch.device("meta"):
         model = card.model.build()
     model.load_state_dict({name: tensor.float() for name, tensor in state.items()}, assign=True)
+    vars(model)["card"] = card
     return model
+
+
+def card_of(model: Model) -> Card:
+    """What is known of a model's weights: the card they were loaded with, or a bare one."""
+    card: Card = vars(model).get("card") or Card(model=model.config)
+    return replace(card, model=model.config)
 
 
 def fit(
@@ -101,7 +108,11 @@ def fit(
     old = card.model
     names = card.classes if classes is None or isinstance(classes, int) else tuple(classes)
     count = old.classes if classes is None else classes if isinstance(classes, int) else len(names)
-    changes: dict[str, object] = {"classes": count, "image": image or old.image, "channels": channels or old.channels}
+    changes: dict[str, object] = {
+        "classes": count,
+        "image": image or old.image,
+        "channels": old.channels if channels is None else channels,
+    }
     if patch is not None:
         changes["patch"] = (patch, patch) if isinstance(patch, int) else patch
     if count != old.classes or (card.classes and names != card.classes):
@@ -113,8 +124,8 @@ def fit(
 
 
 def save(model: Model, path: str | Path, card: Card | None = None) -> None:
-    """A model as a native file; the `card` adds preprocessing, class names, source and licence."""
-    card = replace(card or Card(model=model.config), model=model.config)
+    """A model as a native file; a loaded model keeps its card unless another is given."""
+    card = replace(card or card_of(model), model=model.config)
     write_native(Path(path), card, dict(model.state_dict()))
 
 
