@@ -36,13 +36,14 @@ class Mean:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Attend:
-    """MAP, the attention pool of the scaled-up ViTs: a learned probe asks all tokens."""
+    """MAP, the attention pool of the scaled-up ViTs: a learned probe asks all tokens, or the patches alone (timm)."""
 
     kind: ClassVar[str] = "map"
     norm: ClassVar[str] = "before"
+    over: Literal["tokens", "patches"] = "tokens"
 
     def build(self, width: int, heads: int, mlp: int, activation: Activation, epsilon: float) -> nn.Module:
-        return AttendTokens(width, heads, MLP(width, mlp, activation, dropout=0.0), epsilon)
+        return AttendTokens(width, heads, MLP(width, mlp, activation, dropout=0.0), epsilon, self.over)
 
 
 Pool = ClassToken | Mean | Attend
@@ -63,20 +64,21 @@ class MeanPatches(nn.Module):
 
 
 class AttendTokens(nn.Module):
-    def __init__(self, width: int, heads: int, mlp: MLP, epsilon: float):
+    def __init__(self, width: int, heads: int, mlp: MLP, epsilon: float, over: Literal["tokens", "patches"]):
         super().__init__()
-        self.heads = heads
+        self.heads, self.over = heads, over
         self.probe = nn.Parameter(torch.empty(1, 1, width))
         xavier_uniform_(self.probe[0])
         self.q = dense(width, width)
         self.kv = dense(width, 2 * width, parts=2)
         self.out = dense(width, width)
-        self.norm = nn.LayerNorm(width, eps=epsilon)
+        self.norm2 = nn.LayerNorm(width, eps=epsilon)
         self.mlp = mlp
 
     def forward(self, tokens: Tokens) -> Tensor:
-        probe = self.probe.expand(tokens.x.shape[0], -1, -1)
+        asked = tokens.x if self.over == "tokens" else tokens.patches
+        probe = self.probe.expand(asked.shape[0], -1, -1)
         q = self.q(probe).unflatten(2, (self.heads, -1)).transpose(1, 2)  # (batch, heads, 1, width / heads)
-        k, v = self.kv(tokens.x).unflatten(2, (2, self.heads, -1)).permute(2, 0, 3, 1, 4).unbind(0)
+        k, v = self.kv(asked).unflatten(2, (2, self.heads, -1)).permute(2, 0, 3, 1, 4).unbind(0)
         x = self.out(attention(q, k, v).transpose(1, 2).flatten(2))[:, 0]  # (batch, width)
-        return x + self.mlp(self.norm(x))
+        return x + self.mlp(self.norm2(x))

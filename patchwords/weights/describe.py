@@ -63,7 +63,7 @@ def _vit(state: State, format: Format, told: Told) -> ViTConfig:
         position=position,
         biases="qkv" if "encoder.blocks.0.attention.qkv.bias" in state else "none",
         layer_scale=1.0 if "encoder.blocks.0.scale1.weight" in state else None,
-        pool=_pool(state, special),
+        pool=_pool(state, special, format),
         head=_head(state, width),
         **format.computes,
     )
@@ -107,8 +107,8 @@ def _position(
         return SinCos2D(), image
     rows = _shape(state, "embed.position.table")[1]
     counts: dict[Over, int] = {"tokens": len(special), "patches": 0, "class": special.count("class")}
-    for size in [told.image] if told.image else [None, told.wish]:  # None: a square of patches
-        for over, count in counts.items():
+    for over, count in counts.items():
+        for size in [told.image] if told.image else [None, told.wish]:  # None: a square of patches
             side = math.isqrt(max(rows - count, 0))
             grid = (size[0] // unit[0], size[1] // unit[1]) if size else (side, side)
             if 0 < grid[0] * grid[1] == rows - count:
@@ -136,9 +136,9 @@ def _heads(width: int, told: Told) -> int:
     return HEADS[width]
 
 
-def _pool(state: State, special: tuple[str, ...]) -> Pool:
+def _pool(state: State, special: tuple[str, ...], format: Format) -> Pool:
     if "pool.probe" in state:
-        return Attend()
+        return Attend(over=format.attends if special else "tokens")
     if "pool.norm.weight" in state:
         return Mean(norm="after")
     return ClassToken() if "class" in special else Mean()

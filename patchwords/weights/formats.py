@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 from torch import Tensor
 
@@ -39,6 +39,7 @@ class Format:
     heads: str = ""  # the tensor whose second axis is the heads
     computes: dict[str, Any] = field(default_factory=dict)  # the fields of a configuration that the library decides
     forms: dict[str, Form] = field(default_factory=lambda: {"pre": PRE, "post": POST})
+    attends: Literal["tokens", "patches"] = "tokens"  # what an attention pool asks where there are special tokens
     preprocess: Preprocess | None = None  # where all published files agree on it
     refuses: Callable[[Config], str] = lambda config: ""  # what the names could hold but the library would not compute
     prefix: str = ""
@@ -69,7 +70,7 @@ def beyond_transformers(config: Config) -> str:
 FORMATS = (
     Format(
         name="official",
-        families=("vit",),
+        families=("vit", "hybrid-root"),
         rules=official.official,
         signs=(f"{ATTENTION}1/query/kernel",),
         heads=f"{ATTENTION}1/query/kernel",
@@ -79,7 +80,7 @@ FORMATS = (
     ),
     Format(
         name="big_vision",
-        families=("vit",),
+        families=("vit", "hybrid-root"),
         rules=official.big_vision,
         signs=(f"{ATTENTION}0/query/kernel",),
         heads=f"{ATTENTION}0/query/kernel",
@@ -110,9 +111,20 @@ FORMATS = (
         families=("vit",),
         rules=timm.vit,
         signs=("blocks.{i}.attn.qkv.weight",),
+        without="patch_embed.backbone.conv.weight",
         ignore=timm.IGNORE,
         computes=ERF,
         forms={"post": TIMM_POST},
+        attends="patches",
+    ),
+    Format(
+        name="timm",
+        families=("hybrid-root",),
+        rules=timm.hybrid_root,
+        signs=("patch_embed.backbone.conv.weight",),
+        computes=ERF,
+        forms={"post": TIMM_POST},
+        attends="patches",
     ),
     Format(
         name="timm",
@@ -153,7 +165,10 @@ NAMES = ("native", *dict.fromkeys(format.name for format in FORMATS))
 
 
 def family(config: Config) -> str:
-    return f"resnet-{config.form.activation}" if isinstance(config, ResNetConfig) else "vit"
+    """vit, hybrid-root (a stem without stages), resnet-pre or resnet-post."""
+    if isinstance(config, ResNetConfig):
+        return f"resnet-{config.form.activation}"
+    return "hybrid-root" if config.stem and not config.stem.units else "vit"
 
 
 def choose(name: str, config: Config) -> Format:

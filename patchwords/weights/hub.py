@@ -8,6 +8,7 @@ from typing import Any
 
 from patchwords.data.preprocess import Interpolation, Preprocess
 from patchwords.errors import ModelError, UsageError
+from patchwords.layers.head import TanhMLP
 from patchwords.layers.mlp import Activation
 from patchwords.models.resnet import ResNetConfig
 from patchwords.models.vit import ViTConfig
@@ -15,7 +16,20 @@ from patchwords.weights.card import Card
 
 ACTIVATIONS: dict[str, Activation] = {"gelu": "gelu", "gelu_pytorch_tanh": "gelu-tanh", "gelu_new": "gelu-tanh"}
 FILTERS: dict[int, Interpolation] = {2: "bilinear", 3: "bicubic", 1: "lanczos"}  # Pillow's numbers
-MODEL_TYPES = ("vit", "bit")
+
+# What each kind of model could be asked for and is computed here in one way only.
+ONLY: dict[str, dict[str, Any]] = {
+    "vit": {"pooler_act": "tanh"},
+    "bit": {
+        "layer_type": "preactivation",
+        "global_padding": None,
+        "embedding_dynamic_padding": False,
+        "num_groups": 32,
+        "hidden_act": "relu",
+        "output_stride": 32,
+        "width_factor": 1,
+    },
+}
 
 
 @contextmanager
@@ -29,8 +43,12 @@ def understanding(path: Path) -> Iterator[None]:
 
 def read_model(table: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a configuration that config.json decides."""
-    if (kind := table.get("model_type")) not in MODEL_TYPES:
-        raise ModelError(f"config.json is of a {kind!r} model; {' and '.join(MODEL_TYPES)} are read")
+    if (kind := table.get("model_type")) not in ONLY:
+        raise ModelError(f"config.json is of a {kind!r} model; {' and '.join(ONLY)} are read")
+    if other := [key for key, value in ONLY[kind].items() if table.get(key, value) != value]:
+        raise ModelError(
+            f"config.json asks for {other[0]} = {table[other[0]]!r}; only {ONLY[kind][other[0]]!r} is computed"
+        )
     if kind == "bit":
         return {}
     activation = ACTIVATIONS.get(table.get("hidden_act", "gelu"))
@@ -67,8 +85,11 @@ def read_preprocess(sidecars: Mapping[str, Mapping[str, Any]], image: tuple[int,
 def _from_processor(table: Mapping[str, Any], image: tuple[int, int]) -> Preprocess:
     """Its resize to height and width squashes; `shortest_edge` with a central crop keeps the proportions."""
     value = Preprocess(size=image, interpolation=FILTERS.get(table.get("resample", 2), "bilinear"))
-    if table.get("do_normalize", True) and "image_mean" in table:
-        value = replace(value, mean=tuple(table["image_mean"]), deviation=tuple(table["image_std"]))
+    scale = 255 * table.get("rescale_factor", 1 / 255) if table.get("do_rescale", True) else 255  # ours divides by 255
+    mean, deviation = table.get("image_mean", value.mean), table.get("image_std", value.deviation)
+    if not table.get("do_normalize", True):
+        mean, deviation = [0.0] * len(mean), [1.0] * len(deviation)
+    value = replace(value, mean=tuple(m / scale for m in mean), deviation=tuple(d / scale for d in deviation))
     size = table.get("size")
     edge = size.get("shortest_edge") if isinstance(size, dict) else None
     if not edge:
@@ -115,6 +136,7 @@ def _vit(config: ViTConfig) -> dict[str, Any]:
         "image_size": config.image[0] if config.image[0] == config.image[1] else list(config.image),
         "patch_size": config.patch[0] if config.patch[0] == config.patch[1] else list(config.patch),
         "qkv_bias": config.biases == "qkv",
+        "pooler_output_size": config.head.hidden or config.width if isinstance(config.head, TanhMLP) else config.width,
         "hidden_dropout_prob": config.dropout,
         "attention_probs_dropout_prob": config.weight_dropout,
     }
@@ -127,10 +149,7 @@ def _bit(config: ResNetConfig) -> dict[str, Any]:
         "embedding_size": config.width,
         "hidden_sizes": [4 * config.width * 2**i for i in range(len(config.units))],
         "depths": list(config.units),
-        "layer_type": "preactivation",
-        "global_padding": None,
-        "num_groups": 32,
-    }
+    } | ONLY["bit"]
 
 
 def write_preprocess(value: Preprocess) -> dict[str, Any]:

@@ -56,7 +56,7 @@ def take(rules: Sequence[Rule], state: Mapping[str, Tensor], ignore: Sequence[st
             target = write(rule.ours, numbers)
             if target in ours:
                 raise ModelError(f"{key} and {used[target]} both hold {target}: keep one of them")
-            ours[target] = rule.change.take(*(state[name] for name in names))
+            ours[target] = rule.change.take(*(state[name] for name in names)).contiguous()
             used |= dict.fromkeys(names, target) | {target: key}
     left = [key for key in state if key not in used and not any(parse(name, key) is not None for name in ignore)]
     if left:

@@ -100,7 +100,7 @@ def attention_pool(heads: int, path: str) -> list[Rule]:
         Rule(tuple(key_value_biases), "pool.kv.bias", fused_bias(heads, 2)),
         Rule(f"{attention}/out/kernel", "pool.out.weight", out(heads)),
         Rule(f"{attention}/out/bias", "pool.out.bias"),
-        *norm(f"{path}LayerNorm_0", "pool.norm"),
+        *norm(f"{path}LayerNorm_0", "pool.norm2"),
         *dense(f"{path}MlpBlock_0/Dense_0", "pool.mlp.fc1"),
         *dense(f"{path}MlpBlock_0/Dense_1", "pool.mlp.fc2"),
     ]

@@ -24,6 +24,12 @@ def pair(theirs: str, ours: str) -> list[Rule]:
     return [Rule(f"{theirs}.weight", f"{ours}.weight"), Rule(f"{theirs}.bias", f"{ours}.bias")]
 
 
+def hybrid_root(heads: int) -> list[Rule]:
+    """R+ViT-Ti/16, where the backbone is the root itself."""
+    theirs, ours = "patch_embed.backbone", "embed.stem.root"
+    return [Rule(f"{theirs}.conv.weight", f"{ours}.conv.weight"), *pair(f"{theirs}.norm", f"{ours}.norm"), *vit(heads)]
+
+
 def vit(heads: int) -> list[Rule]:
     block, ours = "blocks.{i}", "encoder.blocks.{i}"
     return [
@@ -56,7 +62,7 @@ def attention_pool() -> list[Rule]:
         *pair("attn_pool.q", "pool.q"),
         *pair("attn_pool.kv", "pool.kv"),
         *pair("attn_pool.proj", "pool.out"),
-        *pair("attn_pool.norm", "pool.norm"),
+        *pair("attn_pool.norm", "pool.norm2"),
         *pair("attn_pool.mlp.fc1", "pool.mlp.fc1"),
         *pair("attn_pool.mlp.fc2", "pool.mlp.fc2"),
     ]
@@ -83,11 +89,7 @@ def post_norms(theirs: str, ours: str) -> list[Rule]:
 
 def stem() -> list[Rule]:
     theirs, ours = "patch_embed.backbone.", "embed.stem."
-    root_only = [  # R+ViT-Ti/16: the backbone is the root itself
-        Rule("patch_embed.backbone.conv.weight", "embed.stem.root.conv.weight"),
-        *pair("patch_embed.backbone.norm", "embed.stem.root.norm"),
-    ]
-    return [*units(theirs, ours), *post_norms(theirs, ours), *root_only]
+    return [*units(theirs, ours), *post_norms(theirs, ours)]
 
 
 def resnetv2(heads: int) -> list[Rule]:
