@@ -28,7 +28,7 @@ def read(table: Mapping[str, Any], into: type[T]) -> T:
         raise UsageError(f"{type(table).__name__} is no table of settings")
     try:
         return _CONVERTER.structure(dict(table), into)
-    except BaseValidationError as error:
+    except (BaseValidationError, ValueError) as error:
         raise UsageError("; ".join(_sentences(error, ""))) from None
 
 
@@ -54,10 +54,10 @@ def assignments(words: Iterable[str]) -> Table:
     """`key=value` words of a command line; a value is TOML, and a bare word is a string."""
     table: Table = {}
     for word in words:
-        key, equals, text = word.partition("=")
+        key, equals, text = (part.strip() for part in word.partition("="))
         if not equals or not key:
             raise UsageError(f"'{word}' is not a setting; write key=value, for example pool.kind=mean")
-        table[key.strip()] = _toml_value(key, text.strip())
+        table[key] = _toml_value(key, text)
     return table
 
 
@@ -89,12 +89,13 @@ def _descend(table: Table, path: list[str], key: str) -> Table:
 
 
 def _toml_value(key: str, text: str) -> Any:
+    if re.fullmatch(r"[A-Za-z][\w./@+-]*", text) and text not in ("true", "false", "inf", "nan"):
+        return text
     try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        if re.fullmatch(r"[A-Za-z][\w./@+-]*", text):
-            return text
+        (value,) = tomllib.loads(f"value = {text}").values()
+    except ValueError:
         raise UsageError(f"{key} = {text} is not a TOML value; quote a text, write a list as [1, 2]") from None
+    return value
 
 
 def _sentences(error: BaseException, path: str) -> Iterator[str]:
@@ -106,7 +107,7 @@ def _sentences(error: BaseException, path: str) -> Iterator[str]:
         for name in sorted(error.extra_fields):
             yield f"{_join(path, name)} is not a setting; {nearest(name, known)}"
     elif isinstance(error, KeyError):
-        yield f"{_join(path, str(error.args[0]))} is missing"
+        yield f"{path.lstrip('.')} is missing"
     else:
         yield f"{path.lstrip('.')}: {error}" if path else str(error)
 
@@ -169,21 +170,40 @@ def _choose(union: Any) -> Callable[[Any, type], Any]:
     def hook(value: Any, _: type) -> Any:
         table = {"kind": value} if isinstance(value, str) else value  # pool = "mean" is short for { kind = "mean" }
         kind = table.get("kind") if isinstance(table, dict) else value
-        if kind not in parts:
+        if not isinstance(kind, str) or kind not in parts:
             raise ValueError(f"kind {kind!r} is not one of {', '.join(parts)}; {nearest(str(kind), parts)}")
         return _CONVERTER.structure(table, parts[kind])
 
     return hook
 
 
-def _read_part(part: Any) -> Callable[[Any, type], Any]:
-    plain = cattrs.gen.make_dict_structure_fn(part, _CONVERTER, _cattrs_forbid_extra_keys=True)
+def _read_dataclass(into: Any) -> Callable[[Any, type], Any]:
+    """A dataclass from a table; one with a `kind` takes that word too, and only its own."""
+    plain = cattrs.gen.make_dict_structure_fn(into, _CONVERTER, _cattrs_forbid_extra_keys=True)
 
     def hook(value: Any, _: type) -> Any:
-        table = {"kind": value} if isinstance(value, str) else dict(value)
-        if (kind := table.pop("kind", part.kind)) != part.kind:
-            raise ValueError(f"kind {kind!r} is not {part.kind}")
-        return plain(table, part)
+        table = {"kind": value} if isinstance(value, str) and _is_part(into) else value
+        if not isinstance(table, Mapping):
+            known = ", ".join(field.name for field in dataclasses.fields(into))
+            raise ValueError(f"{value!r} is not a table of {known or 'its kind'}")
+        if _is_part(into) and table.get("kind", into.kind) != into.kind:
+            raise ValueError(f"kind {table['kind']!r} is not {into.kind}")
+        return plain({key: inner for key, inner in table.items() if key != "kind" or not _is_part(into)}, into)
+
+    return hook
+
+
+def _is_sequence(kind: Any) -> bool:
+    return get_origin(kind) is tuple and get_args(kind)[1:] == (Ellipsis,)
+
+
+def _read_sequence(kind: Any) -> Callable[[Any, type], Any]:
+    read_list = _CONVERTER.get_structure_hook(list[get_args(kind)[0]])  # type: ignore[misc]
+
+    def hook(value: Any, _: type) -> Any:
+        if not isinstance(value, list | tuple):
+            raise ValueError(f"{value!r} is not a list")
+        return tuple(read_list(value, kind))
 
     return hook
 
@@ -200,6 +220,7 @@ _CONVERTER.register_structure_hook(str, _exactly(str, "a text"))
 _CONVERTER.register_structure_hook(bool, _exactly(bool, "true or false"))
 _CONVERTER.register_structure_hook_func(lambda kind: kind == tuple[int, int], _pair)
 _CONVERTER.register_structure_hook_func(_is_literal, _literal)
-_CONVERTER.register_structure_hook_factory(_is_part, _read_part)
+_CONVERTER.register_structure_hook_factory(_is_sequence, _read_sequence)
+_CONVERTER.register_structure_hook_factory(dataclasses.is_dataclass, _read_dataclass)
 _CONVERTER.register_structure_hook_factory(_is_choice, _choose)
 _CONVERTER.register_unstructure_hook_factory(_is_part, _write_part)

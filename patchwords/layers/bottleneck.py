@@ -7,6 +7,7 @@ from typing import Literal
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from patchwords.errors import UsageError
 from patchwords.layers.conv import Padding, Standardise, StandardisedConv, pad
 from patchwords.layers.unit import Unit
 
@@ -137,6 +138,11 @@ class Stage(nn.Module):
         for unit in self.units:
             x = unit(x)
         return x
+
+
+def check_groups(width: int) -> None:
+    if width < 1 or width % GROUPS:
+        raise UsageError(f"width {width} is not a multiple of GroupNorm's {GROUPS} groups: choose one that is")
 
 
 def stages(units: tuple[int, ...], width: int, form: Form) -> nn.ModuleList:

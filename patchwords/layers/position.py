@@ -82,7 +82,7 @@ class Relative:
     std: float = 0.02
 
     def build(self, width: int, grid: Grid, special: tuple[str, ...]) -> nn.Module:
-        return nn.Identity()  # nothing is added to the tokens: the attention layers hold the offsets
+        return Expect(grid)  # nothing is added to the tokens: the attention layers hold the offsets
 
 
 Position = NoPosition | Learned1D | Learned2D | SinCos2D | Sinusoidal1D | Relative
@@ -133,6 +133,18 @@ class Fixed(nn.Module):
     def forward(self, tokens: Tokens) -> Tokens:
         check(tokens.grid, self.grid)
         return add_rows(tokens, self.table, self.special)
+
+
+class Expect(nn.Module):
+    """Adds nothing, and lets only one grid pass: offsets of the raster index mean something else on another."""
+
+    def __init__(self, grid: Grid):
+        super().__init__()
+        self.grid = grid
+
+    def forward(self, tokens: Tokens) -> Tokens:
+        check(tokens.grid, self.grid)
+        return tokens
 
 
 class Layerwise(nn.Module):

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from patchwords.layers.bottleneck import POST, Form, Root, stages
+from patchwords.layers.bottleneck import POST, Form, Root, check_groups, stages
+from patchwords.settings import at_least
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -14,6 +15,10 @@ class ResNetStem:
     units: tuple[int, ...]
     width: int = 64
     form: Form = POST
+
+    def __post_init__(self) -> None:
+        at_least(1, units=min(self.units, default=1))
+        check_groups(self.width)
 
     @property
     def channels(self) -> int:

@@ -58,7 +58,8 @@ NAMES = (
 
 GRAMMAR = re.compile(
     r"(?P<axial>Axial-)?(R(?P<resnet>\d*)\+)?ViT-(?P<size>[\w-]+?)/(?P<patch>\d+)(-(?P<pool>gap|map))?(@(?P<image>\d+(x\d+)?))?"
-    r"|(?P<bit>BiT-)?R(?P<depth>\d+)x(?P<factor>\d+)(@(?P<size_of_image>\d+(x\d+)?))?"
+    r"|(?P<bit>BiT-)?R(?P<depth>\d+)x(?P<factor>\d+)(@(?P<size_of_image>\d+(x\d+)?))?",
+    re.ASCII,
 )
 
 

@@ -6,8 +6,7 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from patchwords.errors import UsageError
-from patchwords.layers.bottleneck import PRE, Form, NormReLU, Root, stages
+from patchwords.layers.bottleneck import PRE, Form, NormReLU, Root, check_groups, stages
 from patchwords.layers.encoder import check_layers
 from patchwords.layers.head import Linear
 from patchwords.settings import at_least
@@ -38,8 +37,7 @@ class ResNetConfig:
     def __post_init__(self) -> None:
         at_least(1, units=min(self.units, default=0), width=self.width, channels=self.channels, image=min(self.image))
         at_least(0, classes=self.classes)
-        if self.width % 32:
-            raise UsageError(f"width {self.width} is not a multiple of GroupNorm's 32 groups: choose one that is")
+        check_groups(self.width)
 
     def build(self) -> "ResNet":
         return ResNet(self)

@@ -82,11 +82,16 @@ class ViTConfig:
         at_least(1, depth=self.depth, width=self.width, mlp=self.mlp, heads=self.heads, channels=self.channels)
         at_least(1, patch=min(self.patch), image=min(self.image))
         at_least(0, classes=self.classes)
+        for name in ("dropout", "weight_dropout", "stochastic_depth"):
+            if not 0 <= getattr(self, name) < 1:
+                raise UsageError(f"{name} {getattr(self, name)} is no share: choose one from 0 up to, but below, 1")
         if self.width % self.heads:
             raise UsageError(f"width {self.width} is not a multiple of heads {self.heads}: choose heads that divide it")
         divisor = {"sincos-2d": 4, "learned-2d": 2, "sinusoidal-1d": 2}.get(self.position.kind, 1)
         if self.width % divisor:
             raise UsageError(f"position {self.position.kind} needs a width that {divisor} divides, not {self.width}")
+        if odd := [name for name in self.special if not name.isidentifier()]:
+            raise UsageError(f"special token {odd[0]!r} is no name: class, register, or another word")
         if self.pool.kind == "class" and self.special[:1] != ("class",):
             raise UsageError(
                 'pool "class" needs the class token first: special = ["class"], or choose pool "mean" or "map"'

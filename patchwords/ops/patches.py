@@ -8,7 +8,7 @@ from patchwords.errors import UsageError
 def grid(image: tuple[int, int], patch: tuple[int, int]) -> tuple[int, int]:
     """Rows and columns of patches in an image; a remainder is refused, not cut off."""
     (height, width), (tall, wide) = image, patch
-    if height % tall or width % wide or not height or not width:
+    if min(height, width, tall, wide) < 1 or height % tall or width % wide:
         raise UsageError(
             f"image {height}x{width} is not a multiple of patch {tall}x{wide}: "
             f"choose a patch that divides it, or resize the image"

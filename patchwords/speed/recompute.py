@@ -8,8 +8,10 @@ from torch.utils.checkpoint import checkpoint
 from patchwords.layers.unit import Unit
 
 
-def recompute(model: nn.Module) -> None:
-    """From now on every block or bottleneck of `model` keeps its input alone and runs again in the backward pass."""
-    for unit in model.modules():
-        if isinstance(unit, Unit) and "forward" not in vars(unit):
-            vars(unit)["forward"] = partial(checkpoint, unit.forward, use_reentrant=False)
+def recompute(module: nn.Module) -> None:
+    """From now on every block or bottleneck keeps its input alone and runs again in the backward pass."""
+    for child in module.children():
+        if not isinstance(child, Unit):
+            recompute(child)  # units within a unit run again with it
+        elif "forward" not in vars(child):
+            vars(child)["forward"] = partial(checkpoint, child.forward, use_reentrant=False)

@@ -47,8 +47,11 @@ def adapt(state: Mapping[str, Tensor], old: Config, new: Config, positions: Conv
 
 def shapes(config: Config) -> dict[str, Tensor]:
     """The state of a model that was built without memory."""
-    with torch.device("meta"):
-        return dict(config.build().state_dict())
+    try:
+        with torch.device("meta"):
+            return dict(config.build().state_dict())
+    except (RuntimeError, TypeError, OverflowError) as error:  # numbers beyond what a tensor can have
+        raise ModelError(f"such a model cannot be built: {str(error).partition(chr(10))[0]}") from error
 
 
 def fresh(name: str, new: Config, target: Tensor) -> Tensor:

@@ -32,8 +32,9 @@ class Card:
 
 
 def write(card: Card, state: Mapping[str, Tensor]) -> dict[str, str]:
-    """The metadata of a native file: the card, and a hash of the tensors, since a flipped bit would load silently."""
-    return {"format": "pt", KEY: json.dumps(settings.write(card), ensure_ascii=False), DIGEST: digest(state)}
+    """The metadata of a native file: the card, and a hash of all, since a flipped bit would load silently."""
+    text = json.dumps(settings.write(card), ensure_ascii=False)
+    return {"format": "pt", KEY: text, DIGEST: digest(text, state)}
 
 
 def read(metadata: Mapping[str, str]) -> Card:
@@ -44,18 +45,16 @@ def read(metadata: Mapping[str, str]) -> Card:
 
 
 def verify(metadata: Mapping[str, str], state: Mapping[str, Tensor]) -> None:
-    if digest(state) != metadata.get(DIGEST):
-        raise ModelError(
-            "the weights are damaged: their hash is not the one in the file; fetch or write the file again"
-        )
+    if digest(metadata[KEY], state) != metadata.get(DIGEST):
+        raise ModelError("the file is damaged: its hash is not the one it was written with; fetch or write it again")
 
 
-def digest(state: Mapping[str, Tensor]) -> str:
-    """SHA-256 over names, kinds, shapes and bytes, in the order of the names."""
-    total = hashlib.sha256()
+def digest(card: str, state: Mapping[str, Tensor]) -> str:
+    """SHA-256 over the card, then names, kinds, shapes and bytes of the tensors in the order of their names."""
+    total = hashlib.sha256(card.encode())
     for name in sorted(state):
         tensor = state[name].detach().cpu().contiguous()
-        total.update(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
+        total.update(f"\n{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
         total.update(tensor.view(-1).view(dtype=torch.uint8).numpy().data if tensor.numel() else b"")
     return total.hexdigest()
 

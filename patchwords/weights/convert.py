@@ -9,11 +9,12 @@ from patchwords.layers.position import Learned1D, rows_before_patches
 from patchwords.models.names import Config
 from patchwords.models.vit import ViTConfig
 from patchwords.weights import files, hub
+from patchwords.weights.adapt import shapes
 from patchwords.weights.card import Card
 from patchwords.weights.describe import Told, describe
 from patchwords.weights.formats import Format, choose
 from patchwords.weights.load import Checkpoint, write_native
-from patchwords.weights.rules import State, give, take
+from patchwords.weights.rules import State, compare, give, take
 
 TRAINING_ONLY = ("dropout", "weight_dropout", "stochastic_depth")  # no weights file but the native one speaks of these
 
@@ -46,10 +47,17 @@ def _losses(config: Config, theirs: State, format: Format, path: Path) -> list[s
     if unsayable := format.refuses(config):
         raise ModelError(f"a {format.name} checkpoint cannot hold {unsayable}: native holds everything")
     told = Told(heads=_heads(config), image=config.image)
-    ours, back = structure(config), structure(describe(take(format.rules(1), theirs), format, told))
+    try:
+        read = take(format.rules(1), theirs)
+        there = describe(read, format, told)
+        compare(read, shapes(there))
+    except ModelError as error:
+        sentence = f"a {format.name} checkpoint cannot hold this model ({error}): native holds everything"
+        raise ModelError(sentence) from error
+    ours, back = structure(config), structure(there)
     changed = [key for key in ours if ours[key] != back.get(key)]
     written = () if path.suffix else tuple(format.computes)  # config.json says these
-    decided = [key for key in changed if key in format.computes or key.startswith("form.")]
+    decided = [key for key in changed if key in format.computes or key.startswith(("form.epsilon", "form.standardise"))]
     if lost := [f"{key} = {ours[key]}" for key in changed if key not in decided]:
         raise ModelError(f"a {format.name} checkpoint cannot say {', '.join(lost)}: native holds everything")
     return [

@@ -6,16 +6,16 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
-from patchwords.errors import ModelError
+from patchwords.errors import ModelError, UsageError
 from patchwords.layers.head import HeadKind, Linear, TanhMLP
 from patchwords.layers.pool import Attend, ClassToken, Mean, Pool
-from patchwords.layers.position import Learned1D, Over, Position, SinCos2D
+from patchwords.layers.position import Learned1D, Over, Position
 from patchwords.models.hybrid import ResNetStem
 from patchwords.models.names import Config
 from patchwords.models.resnet import ResNetConfig
 from patchwords.models.vit import SIZES, ViTConfig
 from patchwords.weights.formats import Format
-from patchwords.weights.rules import parse
+from patchwords.weights.rules import parse, shape
 
 State = Mapping[str, Tensor]
 
@@ -35,29 +35,28 @@ class Told:
 
 def describe(state: State, format: Format, told: Told) -> Config:
     """The configuration of weights that came from `format`."""
-    if "root.conv.weight" in state:
-        return _resnet(state, format, told)
-    if "embed.patch.weight" not in state:
-        raise ModelError("there is no patch embedding among the weights: they are not those of a whole model")
-    return _vit(state, format, told)
+    try:
+        return _resnet(state, format, told) if "root.conv.weight" in state else _vit(state, format, told)
+    except UsageError as error:  # here nobody asked for it: the weights do
+        raise ModelError(f"the weights are of no model that can be built: {error}") from error
 
 
 def _vit(state: State, format: Format, told: Told) -> ViTConfig:
-    width, channels, tall, wide = _shape(state, "embed.patch.weight")
+    width, channels, tall, wide = _shape(state, "embed.patch.weight", 4)
     stem = _stem(state, format)
     special = tuple(
-        name for name in ("class", "register") for _ in range(_count(state, f"embed.special.{name}_token", axis=1))
+        name for name in ("class", "register") for _ in range(_count(state, f"embed.special.{name}_token", 3, axis=1))
     )
-    position, image = _position(state, special, (tall, wide), stem, told)
+    position, image = _position(state, special, _unit((tall, wide), stem), format, told)
     return ViTConfig(
         depth=1 + _last(state, "encoder.blocks.{i}.norm1.weight"),
         width=width,
-        mlp=_shape(state, "encoder.blocks.0.mlp.fc1.weight")[0],
+        mlp=_shape(state, "encoder.blocks.0.mlp.fc1.weight", 2)[0],
         heads=_heads(width, told),
         patch=(tall, wide),
         image=image,
-        channels=_shape(state, "embed.stem.root.conv.weight")[1] if stem else channels,
-        classes=_count(state, "head.classifier.bias", axis=0),
+        channels=_shape(state, "embed.stem.root.conv.weight", 4)[1] if stem else channels,
+        classes=_count(state, "head.classifier.bias", 1, axis=0),
         stem=stem,
         special=special,
         position=position,
@@ -71,21 +70,21 @@ def _vit(state: State, format: Format, told: Told) -> ViTConfig:
 
 def _resnet(state: State, format: Format, told: Told) -> ResNetConfig:
     activation = "post" if "root.norm.weight" in state else "pre"
-    width, channels = _shape(state, "root.conv.weight")[:2]
+    width, channels = _shape(state, "root.conv.weight", 4)[:2]
     return ResNetConfig(
         units=_units(state, ""),
         width=width,
         form=format.forms[activation],
         image=told.image or (224, 224),
         channels=channels,
-        classes=_count(state, "head.classifier.bias", axis=0),
+        classes=_count(state, "head.classifier.bias", 1, axis=0),
     )
 
 
 def _stem(state: State, format: Format) -> ResNetStem | None:
     if "embed.stem.root.conv.weight" not in state:
         return None
-    width = _shape(state, "embed.stem.root.conv.weight")[0]
+    width = _shape(state, "embed.stem.root.conv.weight", 4)[0]
     return ResNetStem(units=_units(state, "embed.stem."), width=width, form=format.forms["post"])
 
 
@@ -97,15 +96,15 @@ def _units(state: State, prefix: str) -> tuple[int, ...]:
 
 
 def _position(
-    state: State, special: tuple[str, ...], patch: tuple[int, int], stem: ResNetStem | None, told: Told
+    state: State, special: tuple[str, ...], unit: tuple[int, int], format: Format, told: Told
 ) -> tuple[Position, tuple[int, int]]:
-    """The kind of positions and the picture they are for."""
-    unit = _unit(patch, stem)
-    if "embed.position.table" not in state:
+    """The kind of positions and the picture they are for; `unit` is what one token stands for, in pixels."""
+    if format.tableless and "embed.position.table" not in state:
         image = told.image or told.wish or (224, 224)
-        told.notes.append(f"no position table: sincos-2d for a picture of {image[0]}x{image[1]} is assumed")
-        return SinCos2D(), image
-    rows = _shape(state, "embed.position.table")[1]
+        size = f"{image[0]}x{image[1]}"
+        told.notes.append(f"no position table: {format.tableless.kind} for a picture of {size} is assumed")
+        return format.tableless, image
+    rows = _shape(state, "embed.position.table", 3)[1]
     counts: dict[Over, int] = {"tokens": len(special), "patches": 0, "class": special.count("class")}
     for over, count in counts.items():
         for size in [told.image] if told.image else [None, told.wish]:  # None: a square of patches
@@ -145,7 +144,7 @@ def _pool(state: State, special: tuple[str, ...], format: Format) -> Pool:
 
 
 def _head(state: State, width: int) -> HeadKind:
-    hidden = _count(state, "head.pre_logits.weight", axis=0)
+    hidden = _count(state, "head.pre_logits.weight", 2, axis=0)
     return TanhMLP(hidden=None if hidden == width else hidden) if hidden else Linear()
 
 
@@ -154,12 +153,14 @@ def _last(state: State, template: str) -> int:
     return max((place["i"] for key in state if (place := parse(template, key))), default=-1)
 
 
-def _shape(state: State, name: str) -> tuple[int, ...]:
+def _shape(state: State, name: str, dimensions: int) -> tuple[int, ...]:
     if name not in state:
         raise ModelError(f"{name} is missing among the weights, and without it the model's size is not known")
+    if state[name].dim() != dimensions:
+        raise ModelError(f"{name} is {shape(state[name])}, not a tensor of {dimensions} dimensions")
     return tuple(state[name].shape)
 
 
-def _count(state: State, name: str, axis: int) -> int:
+def _count(state: State, name: str, dimensions: int, axis: int) -> int:
     """The length of one axis, or 0 where there is no such tensor."""
-    return state[name].shape[axis] if name in state else 0
+    return _shape(state, name, dimensions)[axis] if name in state else 0

@@ -7,12 +7,11 @@ import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import IO, Any, Literal
 
 import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
@@ -41,22 +40,23 @@ def read(path: Path, depth: Depth = "whole") -> Contents:
             f"{path} does not exist: give a weights file, a folder with config.json, "
             f"or a name that `patchwords show zoo` lists"
         )
+    if not path.is_dir() and path.suffix not in READERS:
+        raise UsageError(f"{path.name} is no weights file: {', '.join(READERS)} or a folder are read")
     try:
-        if path.is_dir():
-            return _folder(path, depth)
-        if path.suffix == ".safetensors":
-            return _safetensors(path, depth)
-        if path.suffix == ".npz":
-            return Contents(_npz(path, depth))
-        if path.suffix in TORCH_SUFFIXES:
-            return Contents(_torch(path, depth))
-    except (SafetensorError, zipfile.BadZipFile, UnpicklingError, ValueError, EOFError, RuntimeError, OSError) as error:
-        raise ModelError(
-            f"{path} cannot be read: {str(error).splitlines()[0] if str(error) else type(error).__name__}"
-        ) from error
-    raise UsageError(
-        f"{path.name} is no weights file: .safetensors, .npz, {', '.join(TORCH_SUFFIXES)} or a folder are read"
-    )
+        contents = _folder(path, depth) if path.is_dir() else READERS[path.suffix](path, depth)
+        for name, tensor in contents.tensors.items():
+            _check(name, tensor)
+    except Exception as error:  # damaged files make their readers fail in every way there is
+        reason = str(error).partition("\n")[0] or type(error).__name__
+        raise ModelError(f"{path} cannot be read: {reason}") from error
+    return contents
+
+
+def _check(name: object, tensor: object) -> None:
+    if not isinstance(name, str) or not isinstance(tensor, Tensor) or tensor.layout != torch.strided:
+        raise ValueError(f"{name!r} is no named, plain tensor")
+    if tensor.dtype == torch.bool or tensor.is_complex() or tensor.is_quantized:
+        raise ValueError(f"{name} holds {tensor.dtype}, and those are no weights")
 
 
 def write(path: Path, state: Mapping[str, Tensor], metadata: dict[str, str] | None = None) -> None:
@@ -74,11 +74,12 @@ def write(path: Path, state: Mapping[str, Tensor], metadata: dict[str, str] | No
 
 def replace(path: Path, save: Callable[[Path], object]) -> None:
     """The old file or the new one, never neither: written aside, synced, renamed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
-    os.close(handle)
-    aside = Path(name)
+    aside = path
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
+        os.close(handle)
+        aside = Path(name)
         save(aside)
         with aside.open("rb") as file:
             os.fsync(file.fileno())
@@ -89,7 +90,8 @@ def replace(path: Path, save: Callable[[Path], object]) -> None:
             f"{path} could not be written: {error.strerror or error}; nothing was changed there"
         ) from error
     finally:
-        aside.unlink(missing_ok=True)
+        if aside != path:
+            aside.unlink(missing_ok=True)
 
 
 def _umask() -> int:
@@ -101,8 +103,8 @@ def _umask() -> int:
 def _safetensors(path: Path, depth: Depth) -> Contents:
     with safe_open(path, framework="pt") as file:
         metadata = file.metadata() or {}
-        if depth == "whole":
-            return Contents({name: file.get_tensor(name) for name in file.keys()}, metadata)  # noqa: SIM118
+        if depth == "whole":  # copied: a tensor that leans on the file changes with it
+            return Contents({name: file.get_tensor(name).clone() for name in file.keys()}, metadata)  # noqa: SIM118
         return Contents({name: _promise(file.get_slice(name)) for name in file.keys()}, metadata)  # noqa: SIM118
 
 
@@ -116,7 +118,7 @@ def _promise(piece: Any) -> Tensor:
     return torch.empty(piece.get_shape(), dtype=dtype, device="meta")
 
 
-def _npz(path: Path, depth: Depth) -> State:
+def _npz(path: Path, depth: Depth) -> Contents:
     """The headers are read first and checked against the archive, so that no lie about a size is believed."""
     state = {}
     with zipfile.ZipFile(path) as archive:
@@ -129,9 +131,9 @@ def _npz(path: Path, depth: Depth) -> State:
                     raise ValueError(f"{member.filename} is not as long as its header says")
             state[member.filename.removesuffix(".npy")] = promise
     if depth == "shapes":
-        return state
+        return Contents(state)
     with np.load(path, allow_pickle=False) as arrays:
-        return {name: _from_numpy(arrays[name]) for name in arrays.files}
+        return Contents({name: _from_numpy(arrays[name]) for name in arrays.files})
 
 
 def _npy_header(file: IO[bytes]) -> Tensor:
@@ -164,7 +166,7 @@ def _save_npz(path: Path, state: State) -> None:
     np.savez(path, **arrays)  # type: ignore[arg-type]
 
 
-def _torch(path: Path, depth: Depth) -> State:
+def _torch(path: Path, depth: Depth) -> Contents:
     listed = depth == "shapes" and zipfile.is_zipfile(path)  # files older than torch 1.6 cannot be mapped
     device = "cpu" if depth == "whole" else "meta"
     loaded = torch.load(path, map_location=device, weights_only=True, mmap=listed)
@@ -172,9 +174,11 @@ def _torch(path: Path, depth: Depth) -> State:
         if isinstance(loaded, dict) and isinstance(loaded.get(wrapper), dict):
             loaded = loaded[wrapper]
             break
-    if not isinstance(loaded, dict) or not all(isinstance(tensor, Tensor) for tensor in loaded.values()):
+    if not isinstance(loaded, dict):
         raise ValueError(f"it holds no table of tensors; known wrappers are {', '.join(WRAPPERS)}")
-    return {name.removeprefix("module."): tensor for name, tensor in loaded.items()}
+    for name, tensor in loaded.items():
+        _check(name, tensor)
+    return Contents({name.removeprefix("module."): tensor for name, tensor in loaded.items()})
 
 
 def _folder(path: Path, depth: Depth) -> Contents:
@@ -191,7 +195,7 @@ def _folder(path: Path, depth: Depth) -> Contents:
         state = {name: tensor for shard in shards for name, tensor in _safetensors(path / shard, depth).tensors.items()}
         return Contents(state, {}, sidecars)
     if (path / "pytorch_model.bin").is_file():
-        return Contents(_torch(path / "pytorch_model.bin", depth), {}, sidecars)
+        return Contents(_torch(path / "pytorch_model.bin", depth).tensors, {}, sidecars)
     raise ValueError("the folder has no model.safetensors, no index of several, and no pytorch_model.bin")
 
 
@@ -200,3 +204,10 @@ def _json(path: Path) -> dict[str, Any]:
     if not isinstance(table, dict):
         raise ValueError(f"{path.name} is not a JSON object")
     return table
+
+
+READERS: dict[str, Callable[[Path, Depth], Contents]] = {
+    ".safetensors": _safetensors,
+    ".npz": _npz,
+    **dict.fromkeys(TORCH_SUFFIXES, _torch),
+}

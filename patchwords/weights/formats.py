@@ -10,7 +10,7 @@ from patchwords.data.preprocess import IMAGENET, Preprocess
 from patchwords.errors import ModelError, UsageError
 from patchwords.layers.bottleneck import POST, PRE, Form
 from patchwords.layers.conv import Standardise
-from patchwords.layers.position import Learned1D, rows_before_patches
+from patchwords.layers.position import Learned1D, Position, SinCos2D, rows_before_patches
 from patchwords.models.names import Config
 from patchwords.models.resnet import ResNetConfig
 from patchwords.models.vit import ViTConfig
@@ -36,6 +36,7 @@ class Format:
     signs: tuple[str, ...]  # any of these keys is enough
     without: str = ""  # but not with this one
     ignore: tuple[str, ...] = ()
+    tableless: Position | None = None  # what no position table means; nothing: it is missing
     heads: str = ""  # the tensor whose second axis is the heads
     computes: dict[str, Any] = field(default_factory=dict)  # the fields of a configuration that the library decides
     forms: dict[str, Form] = field(default_factory=lambda: {"pre": PRE, "post": POST})
@@ -58,6 +59,11 @@ def beyond_class_token(config: Config) -> str:
     plain = config.special == ("class",) and config.pool.kind == "class" and config.encoder == "global"
     rows = isinstance(config.position, Learned1D) and rows_before_patches(config.position.over, config.special) == 1
     return "" if plain and rows else "anything but a class token, its pool and a position for every token"
+
+
+def beyond_torchvision(config: Config) -> str:
+    """Its attention has biases always."""
+    return "attention without biases" if getattr(config, "biases", "qkv") == "none" else beyond_class_token(config)
 
 
 def beyond_transformers(config: Config) -> str:
@@ -86,6 +92,7 @@ FORMATS = (
         heads=f"{ATTENTION}0/query/kernel",
         computes=TANH,
         preprocess=Preprocess(),
+        tableless=SinCos2D(),
         prefix="params/",
         suffixes=(".npz",),
     ),
@@ -157,7 +164,7 @@ FORMATS = (
         signs=("encoder.layers.encoder_layer_{i}.self_attention.in_proj_weight",),
         computes=ERF,
         preprocess=IMAGENET,
-        refuses=beyond_class_token,
+        refuses=beyond_torchvision,
     ),
 )
 
@@ -197,15 +204,18 @@ def recognise(tensors: Mapping[str, Tensor]) -> Format:
     raise ModelError(f"no known format ({', '.join(NAMES)}) has such keys. The file holds {seen}")
 
 
-def unwrap(tensors: State) -> State:
-    """Flax's outer layers taken off: the prefixes of training checkpoints, and blocks scanned into one stack."""
-    tensors = dict(tensors)
+def unwrap(tensors: State) -> tuple[State, list[str]]:
+    """Flax's outer layers taken off, the prefixes of training checkpoints and blocks scanned into one stack;
+    and the names of what stands beside the weights."""
+    inner, beside = dict(tensors), []
     for prefix in PREFIXES:
         if any(key.startswith(prefix) for key in tensors):
-            tensors = {key.removeprefix(prefix): x for key, x in tensors.items() if key.startswith(prefix)}
+            inner = {key.removeprefix(prefix): x for key, x in tensors.items() if key.startswith(prefix)}
+            beside = [key for key in tensors if not key.startswith(prefix)]
             break
-    stacked = [key for key in tensors if key.startswith(SCANNED)]
-    for key in stacked:
-        leaf = key.removeprefix(SCANNED)
-        tensors |= {f"Transformer/encoderblock_{i}/{leaf}": layer for i, layer in enumerate(tensors[key])}
-    return {key: x for key, x in tensors.items() if key not in stacked}
+    for key in [key for key in inner if key.startswith(SCANNED)]:
+        stack, leaf = inner.pop(key), key.removeprefix(SCANNED)
+        if stack.dim() == 0:
+            raise ModelError(f"{key} is a scalar, where blocks are stacked")
+        inner |= {f"Transformer/encoderblock_{i}/{leaf}": layer for i, layer in enumerate(stack)}
+    return inner, beside

@@ -65,9 +65,18 @@ def read_image(table: Mapping[str, Any]) -> tuple[int, int] | None:
     return int(height), int(width)
 
 
+def read_heads(table: Mapping[str, Any]) -> int | None:
+    heads = table.get("num_attention_heads")
+    if heads is not None and (type(heads) is not int or heads < 1):
+        raise ValueError(f"num_attention_heads is {heads!r}")
+    return heads
+
+
 def read_classes(table: Mapping[str, Any], classes: int) -> tuple[str, ...]:
     """Class names in order, unless they are the library's placeholders."""
     names = {int(number): name for number, name in (table.get("id2label") or {}).items()}
+    if wrong := [name for name in names.values() if not isinstance(name, str)]:
+        raise ValueError(f"the label {wrong[0]!r} is no text")
     if sorted(names) != list(range(classes)) or all(names[i] == f"LABEL_{i}" for i in names):
         return ()
     return tuple(names[i] for i in range(classes))

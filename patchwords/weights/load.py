@@ -21,7 +21,7 @@ from patchwords.weights.card import Card
 from patchwords.weights.describe import Told, describe
 from patchwords.weights.files import Contents, Depth
 from patchwords.weights.formats import Format, recognise, unwrap
-from patchwords.weights.rules import State, compare, parse, take
+from patchwords.weights.rules import State, compare, listed, parse, take
 from patchwords.weights.zoo import ZOO, Entry
 
 logger = logging.getLogger("patchwords")
@@ -52,13 +52,14 @@ def open_checkpoint(
     contents = files.read(path, depth)
     if cards.KEY in contents.metadata:
         return _native(contents, depth)
-    tensors = unwrap(contents.tensors)
+    tensors, beside = unwrap(contents.tensors)
     format = recognise(tensors)
     with hub.understanding(path):
         told = _told(tensors, contents, format, heads, image, wish)
     state = take(format.rules(1), tensors, format.ignore)
-    if ignored := [key for key in tensors if any(parse(name, key) is not None for name in format.ignore)]:
-        told.notes.append(f"{len(ignored)} tensors are left out: they serve another purpose ({ignored[0]}, …)")
+    beside += [key for key in tensors if any(parse(name, key) is not None for name in format.ignore)]
+    if beside:
+        told.notes.append(f"{len(beside)} tensors are left out, they stand beside the model's own: {listed(beside)}")
     config = describe(state, format, told)
     with hub.understanding(path):
         card = _card(path, config, contents, format, published, told)
@@ -157,9 +158,10 @@ def _told(
 ) -> Told:
     """What the caller says, else what the file says beside its shapes."""
     table = contents.sidecars.get("config.json", {})
-    carried = [x.shape[1] for key, x in tensors.items() if format.heads and parse(format.heads, key) is not None]
+    kernels = [x for key, x in tensors.items() if format.heads and parse(format.heads, key) is not None]
+    carried = [kernel.shape[1] for kernel in kernels if kernel.dim() == 3]
     return Told(
-        heads=heads or table.get("num_attention_heads") or next(iter(carried), None),
+        heads=heads or hub.read_heads(table) or next(iter(carried), None),
         image=image or hub.read_image(table),
         wish=wish,
     )

@@ -45,7 +45,8 @@ class Rule:
 def take(rules: Sequence[Rule], state: Mapping[str, Tensor], ignore: Sequence[str] = ()) -> State:
     """Their state in our names: every tensor of theirs is named by a rule or by `ignore`."""
     ours: State = {}
-    used: dict[str, str] = {}
+    origin: dict[str, str] = {}
+    used: set[str] = set()
     for rule in rules:
         for key in state:
             if (numbers := parse(rule.names[0], key)) is None:
@@ -55,13 +56,23 @@ def take(rules: Sequence[Rule], state: Mapping[str, Tensor], ignore: Sequence[st
                 raise ModelError(f"{key} is there, but {', '.join(absent)} is not: {rule.ours} needs all of them")
             target = write(rule.ours, numbers)
             if target in ours:
-                raise ModelError(f"{key} and {used[target]} both hold {target}: keep one of them")
-            ours[target] = rule.change.take(*(state[name] for name in names)).contiguous()
-            used |= dict.fromkeys(names, target) | {target: key}
+                raise ModelError(f"{key} and {origin[target]} both hold {target}: keep one of them")
+            ours[target] = _changed(rule, names, [state[name] for name in names])
+            origin[target] = key
+            used.update(names)
     left = [key for key in state if key not in used and not any(parse(name, key) is not None for name in ignore)]
     if left:
         raise ModelError(f"no rule knows {listed(left)}: the file holds more than this format has names for")
     return ours
+
+
+def _changed(rule: Rule, names: list[str], tensors: list[Tensor]) -> Tensor:
+    """Their tensors in our layout, in memory of their own: a transposed view would compute otherwise, and slower."""
+    try:
+        return rule.change.take(*tensors).contiguous()
+    except (RuntimeError, IndexError, ValueError) as error:
+        seen = ", ".join(f"{name} {shape(tensor)}" for name, tensor in zip(names, tensors, strict=True))
+        raise ModelError(f"{seen}: such shapes cannot be {rule.ours}") from error
 
 
 def give(rules: Sequence[Rule], state: Mapping[str, Tensor], format: str) -> State:
@@ -110,7 +121,9 @@ def parse(template: str, key: str) -> dict[str, int] | None:
     if match is None:
         return None
     shifts = {field: int(shift or 0) for field, shift, _ in FIELD.findall(template)}
-    return {field: int(number) - shifts[field] for field, number in match.groupdict().items()}
+    numbers = {field: int(number) - shifts[field] for field, number in match.groupdict().items()}
+    readable = min(numbers.values(), default=0) >= 0 and write(template, numbers) == key  # 01 is not how 1 is written
+    return numbers if readable else None
 
 
 def write(template: str, numbers: Mapping[str, int]) -> str:

@@ -10,7 +10,7 @@ from patchwords.weights.rules import SAME, Change, Rule
 CONV = Change(
     lambda x: x.permute(3, 2, 0, 1), lambda x: (x.permute(2, 3, 1, 0),)
 )  # (h, w, in, out) and (out, in, h, w)
-DENSE = Change(lambda x: x.mT, lambda x: (x.mT,))  # (in, out) and (out, in)
+DENSE = Change(lambda x: x.transpose(0, 1), lambda x: (x.transpose(0, 1),))  # (in, out) and (out, in)
 GROUP = Change(
     lambda x: x.flatten(), lambda x: (x[None, None, None],)
 )  # (1, 1, 1, channels); read also without the ones

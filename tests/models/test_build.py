@@ -1,0 +1,117 @@
+"""`build`: a model from a name, and what one does with models: compile them, export them."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import patchwords
+from patchwords.errors import UsageError
+from patchwords.models.build import Model, build, configure
+from patchwords.models.names import Config, read
+from patchwords.models.resnet import ResNet
+from patchwords.models.vit import ViT, ViTConfig
+
+Randomise = Callable[[nn.Module], nn.Module]
+
+# The compiler's own modules use a function that torch itself has deprecated.
+own_warnings_of_the_compiler = pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning")
+
+
+@pytest.fixture
+def model(small_config: Config, randomised: Randomise) -> Model:
+    return randomised(small_config.build()).eval()
+
+
+@pytest.fixture
+def fresh_compiler() -> Iterator[None]:
+    torch.compiler.reset()
+    yield
+    torch.compiler.reset()
+
+
+def pictures(model: Model, batch: int = 3) -> Tensor:
+    return torch.randn(batch, model.config.channels, *model.config.image)
+
+
+def gradients(model: nn.Module, run: Callable[[Tensor], Tensor], images: Tensor) -> dict[str, Tensor]:
+    model.zero_grad()
+    run(images).square().mean().backward()
+    return {name: parameter.grad.clone() for name, parameter in model.named_parameters()}
+
+
+def assert_same_run(model: Model, run: Callable[[Tensor], Tensor]) -> None:
+    """Outputs and gradients of `run` are those of the model itself."""
+    images = pictures(model)
+    torch.testing.assert_close(run(images), model(images), rtol=1e-4, atol=1e-5)
+    wanted, found = gradients(model, model, images), gradients(model, run, images)
+    for name, gradient in wanted.items():
+        torch.testing.assert_close(
+            found[name], gradient, rtol=1e-3, atol=1e-4, msg=lambda text, name=name: f"{name}: {text}"
+        )
+
+
+def test_build_is_the_face_of_the_package() -> None:
+    assert patchwords.build is build
+
+
+@pytest.mark.parametrize(("name", "kind"), [("ViT-Mu/16", ViT), ("BiT-R26x1", ResNet)])
+def test_a_name_becomes_a_model(name: str, kind: type) -> None:
+    model = build(name, classes=3, image=32)
+    assert isinstance(model, kind)
+    assert model.config == configure(name, classes=3, image=32)
+    assert model(torch.zeros(1, 3, 32, 32)).shape == (1, 3)
+
+
+def test_the_three_numbers_can_be_changed_and_others_stay() -> None:
+    config = configure("ViT-S/16", classes=7, image=(64, 96), channels=4)
+    assert (config.classes, config.image, config.channels) == (7, (64, 96), 4)
+    assert configure(config, classes=1000, image=224, channels=3) == read("ViT-S/16")
+    assert configure("ViT-S/16") == read("ViT-S/16")
+
+
+def test_no_classes_is_not_the_same_as_not_saying_how_many() -> None:
+    assert configure("ViT-S/16", classes=0).classes == 0
+    assert configure("ViT-S/16", classes=None).classes == 1000
+
+
+def test_a_configuration_of_ones_own_is_built_as_it_is() -> None:
+    config = ViTConfig(depth=1, width=8, mlp=8, heads=1, patch=(4, 4), image=(8, 8), classes=2)
+    assert build(config).config == config
+
+
+def test_a_wrong_name_or_size_is_refused() -> None:
+    with pytest.raises(UsageError, match="did you mean ViT-B/16"):
+        build("ViT-B16")
+    with pytest.raises(UsageError, match="image 100x100 is not a multiple of patch 16x16"):
+        build("ViT-Mu/16", image=100)
+
+
+@own_warnings_of_the_compiler
+@pytest.mark.usefixtures("fresh_compiler")
+@pytest.mark.parametrize("small_config", ["plain", "relative"], indirect=True)
+def test_a_compiled_model_gives_and_learns_what_the_model_does(model: Model) -> None:
+    assert_same_run(model, torch.compile(model, fullgraph=True))
+
+
+@own_warnings_of_the_compiler
+@pytest.mark.usefixtures("fresh_compiler")
+@pytest.mark.parametrize("small_config", ["hybrid"], indirect=True)
+def test_a_compiled_hybrid_gives_what_the_hybrid_gives(model: Model) -> None:
+    images = pictures(model)
+    with torch.no_grad():
+        torch.testing.assert_close(torch.compile(model, fullgraph=True)(images), model(images), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.usefixtures("fresh_compiler")
+def test_every_model_is_one_graph(model: Model) -> None:
+    assert_same_run(model, torch.compile(model, fullgraph=True, backend="aot_eager"))
+
+
+def test_an_exported_model_takes_any_number_of_pictures(model: Model) -> None:
+    batch = torch.export.Dim("batch", min=1, max=64)
+    program = torch.export.export(model, (pictures(model),), dynamic_shapes=({0: batch},)).module()
+    for size in (1, 2, 7):
+        images = pictures(model, size)
+        torch.testing.assert_close(program(images), model(images), rtol=1e-4, atol=1e-5)
