@@ -1,4 +1,4 @@
-"""Builds the models of the paper, checks their sizes against it, and takes one through every checkpoint format and back.
+"""Builds the models of the paper, checks their sizes, and takes one through every checkpoint format and back.
 
 Run it with `make demo`, or with `python examples/paper_models.py`.
 """
