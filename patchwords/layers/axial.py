@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from patchwords.errors import UsageError
 from patchwords.layers.block import Layer
+from patchwords.layers.encoder import Encoder
 from patchwords.layers.tokens import Tokens
 from patchwords.layers.unit import Unit
 
@@ -25,26 +26,14 @@ class AxialBlock(Unit):
         return self.along_cols(x.flatten(0, 1)).unflatten(0, x.shape[:2]).transpose(1, 2)
 
 
-class AxialEncoder(nn.Module):
+class AxialEncoder(Encoder):
     """The encoder of patches alone: a special token has neither row nor column."""
 
-    def __init__(self, blocks: Sequence[AxialBlock], position: nn.Module, norm: nn.Module):
-        super().__init__()
-        self.blocks = nn.ModuleList(blocks)
-        self.position = position
-        self.norm = norm
-
     def trace(self, tokens: Tokens) -> Iterator[Tokens]:
-        """The sequence after every pair of layers."""
         for layer, block in enumerate(self.blocks):
             tokens = self.position(tokens, layer)
             tokens = tokens.replace(block(tokens.x.unflatten(1, tokens.grid)).flatten(1, 2))
             yield tokens
-
-    def forward(self, tokens: Tokens) -> Tokens:
-        for z in self.trace(tokens):  # noqa: B007  # only the last is wanted
-            pass
-        return z.replace(self.norm(z.x))
 
     def attention(self, tokens: Tokens, at: Sequence[int]) -> list[Tensor]:
         raise UsageError("axial attention has no weights between all tokens: a patch sees its row, then its column")

@@ -11,7 +11,7 @@ from patchwords.layers.attention import Attention, Biases, NoOffsets
 from patchwords.layers.axial import AxialBlock, AxialEncoder
 from patchwords.layers.block import Block, Layer, StreamNormBlock
 from patchwords.layers.embed import Embed, PatchProjection
-from patchwords.layers.encoder import AtStem, Encoder, check_layers
+from patchwords.layers.encoder import AtStem, Encoder, GlobalEncoder, check_layers
 from patchwords.layers.head import HeadKind, Linear
 from patchwords.layers.mlp import MLP, Activation
 from patchwords.layers.pool import ClassToken, Pool
@@ -163,11 +163,11 @@ def embed(config: ViTConfig) -> Embed:
     )
 
 
-def encoder(config: ViTConfig) -> Encoder | AxialEncoder:
+def encoder(config: ViTConfig) -> Encoder:
     norm = nn.LayerNorm(config.width, eps=config.epsilon) if config.pool.norm == "before" else nn.Identity()
     rates = [config.stochastic_depth * i / max(config.depth - 1, 1) for i in range(config.depth)]
     if config.encoder == "global":
-        return Encoder([block(config, config.tokens, rate) for rate in rates], layerwise(config), norm)
+        return GlobalEncoder([block(config, config.tokens, rate) for rate in rates], layerwise(config), norm)
     rows, cols = config.grid
     pairs = [AxialBlock(block(config, cols, rate), block(config, rows, rate)) for rate in rates]
     return AxialEncoder(pairs, layerwise(config), norm)

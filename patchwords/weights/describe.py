@@ -101,8 +101,8 @@ def _position(
     """The kind of positions and the picture they are for; `unit` is what one token stands for, in pixels."""
     if format.tableless and "embed.position.table" not in state:
         image = told.image or told.wish or (224, 224)
-        size = f"{image[0]}x{image[1]}"
-        told.notes.append(f"no position table: {format.tableless.kind} for a picture of {size} is assumed")
+        kind, (height, width) = format.tableless.kind, image
+        told.notes.append(f"no position table: {kind} for a picture of {height}x{width} is assumed")
         return format.tableless, image
     rows = _shape(state, "embed.position.table", 3)[1]
     counts: dict[Over, int] = {"tokens": len(special), "patches": 0, "class": special.count("class")}

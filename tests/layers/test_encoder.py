@@ -8,7 +8,7 @@ from patchwords.errors import UsageError
 from patchwords.layers import attention as attention_layer
 from patchwords.layers.attention import Attention, NoOffsets
 from patchwords.layers.block import Block
-from patchwords.layers.encoder import AtStem, Encoder
+from patchwords.layers.encoder import AtStem, Encoder, GlobalEncoder
 from patchwords.layers.mlp import MLP
 from patchwords.layers.tokens import Tokens
 
@@ -21,7 +21,7 @@ def encoder() -> Encoder:
         Block(Attention(WIDTH, 2, "qkv", NoOffsets(), 0.0, 0.0), MLP(WIDTH, 12, "gelu", 0.0), 1e-6, None, 0.0)
         for _ in range(4)
     ]
-    return Encoder(blocks, AtStem(), nn.LayerNorm(WIDTH))
+    return GlobalEncoder(blocks, AtStem(), nn.LayerNorm(WIDTH))
 
 
 @pytest.fixture
