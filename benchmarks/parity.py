@@ -49,4 +49,6 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("say where the references are: python benchmarks/parity.py FOLDER")
     main(Path(sys.argv[1]))

@@ -12,8 +12,8 @@ from sklearn.datasets import load_digits
 import patchwords
 from patchwords.models.cost import cost
 from patchwords.models.names import read
+from patchwords.weights.checkpoint import open_checkpoint
 from patchwords.weights.convert import convert
-from patchwords.weights.load import open_checkpoint
 
 PUBLISHED = {  # parameters with 1000 classes at 224 pixels, as the published checkpoints have them
     "ViT-B/16": 86_567_656,

@@ -5,7 +5,8 @@ import difflib
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Literal, TypeVar, get_args, get_origin
+from functools import cache
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import cattrs
 import cattrs.gen
@@ -61,6 +62,30 @@ def assignments(words: Iterable[str]) -> Table:
     return table
 
 
+def check(value: Any) -> None:
+    """What the types of a dataclass allow, for values made in Python: words of a Literal, and parts of a choice."""
+    for name, kind in _hints(value.__class__).items():
+        given = getattr(value, name)
+        if _is_literal(kind) and (not isinstance(given, str) or given not in get_args(kind)):
+            raise UsageError(f"{name}: {_refusal(given, get_args(kind))}")
+        if _is_choice(kind) and not isinstance(given, get_args(kind)):
+            parts = ", ".join(f"{part.__name__}()" for part in get_args(kind))
+            raise UsageError(f"{name}: {given!r} is not a part; choose from {parts}")
+
+
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    return {field.name: get_type_hints(kind)[field.name] for field in dataclasses.fields(kind)}
+
+
+def size(text: str) -> tuple[int, int]:
+    """224 or 224x320, height first."""
+    match = re.fullmatch(r"(\d+)(?:x(\d+))?", text, re.ASCII)
+    if not match:
+        raise UsageError(f"'{text}' is no size: write 224, or 224x320 with the height first")
+    return int(match[1]), int(match[2] or match[1])
+
+
 def at_least(least: int, **numbers: int) -> None:
     """Refuses whole numbers below `least`, by name."""
     for name, number in numbers.items():
@@ -103,7 +128,7 @@ def _sentences(error: BaseException, path: str) -> Iterator[str]:
         for inner in error.exceptions:
             yield from _sentences(inner, path + _step(inner))
     elif isinstance(error, ForbiddenExtraKeysError):
-        known = [field.name for field in dataclasses.fields(error.cl)]
+        known = [field.name for field in dataclasses.fields(error.cl)] + ["kind"] * _is_part(error.cl)
         for name in sorted(error.extra_fields):
             yield f"{_join(path, name)} is not a setting; {nearest(name, known)}"
     elif isinstance(error, KeyError):
@@ -149,10 +174,13 @@ def _is_literal(kind: Any) -> bool:
 
 
 def _literal(value: Any, kind: Any) -> Any:
-    words = get_args(kind)
-    if value not in words:
-        raise ValueError(f"{value!r} is not one of {', '.join(words)}; {nearest(str(value), words)}")
+    if not isinstance(value, str) or value not in get_args(kind):
+        raise ValueError(_refusal(value, get_args(kind)))
     return value
+
+
+def _refusal(value: Any, words: Iterable[str]) -> str:
+    return f"{value!r} is not one of {', '.join(words)}; {nearest(str(value), words)}"
 
 
 def _is_part(kind: Any) -> bool:
@@ -171,7 +199,7 @@ def _choose(union: Any) -> Callable[[Any, type], Any]:
         table = {"kind": value} if isinstance(value, str) else value  # pool = "mean" is short for { kind = "mean" }
         kind = table.get("kind") if isinstance(table, dict) else value
         if not isinstance(kind, str) or kind not in parts:
-            raise ValueError(f"kind {kind!r} is not one of {', '.join(parts)}; {nearest(str(kind), parts)}")
+            raise ValueError(f"kind {_refusal(kind, parts)}")
         return _CONVERTER.structure(table, parts[kind])
 
     return hook

@@ -4,11 +4,13 @@ import signal
 import sys
 import traceback
 from importlib import import_module
+from io import TextIOWrapper
 from types import FrameType
-from typing import NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 
+from patchwords import __version__
 from patchwords.errors import PatchwordsError
 
 VERBS = ("show", "convert")  # each the name of a module here, whose function of that name is the command
@@ -25,16 +27,27 @@ for verb in VERBS:
     app.command(verb)(getattr(import_module(f"patchwords.cli.{verb}"), verb))
 
 
+@app.callback(invoke_without_command=True)
+def common(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    if version:
+        print(__version__)
+
+
 def main() -> None:
     """Runs a command; what a user can mend is one sentence and an exit code, the rest is a bug and says so."""
     signal.signal(signal.SIGINT, _stop)
     signal.signal(signal.SIGTERM, _stop)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that cannot show a character is no reason to fail
     arguments = [word for word in sys.argv[1:] if word != "--debug"]
     debug = len(arguments) < len(sys.argv) - 1
     try:
         app(arguments, prog_name="patchwords")
     except PatchwordsError as error:
         _leave(str(error), error.exit_code, debug)
+    except OSError as error:
+        _leave(f"{error.strerror or error}: {error.filename or 'the output could not be written'}", 5, debug)
     except MemoryError:
         _leave("out of memory: choose a smaller model, picture or batch", 5, debug)
     except Exception as error:

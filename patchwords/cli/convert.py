@@ -37,15 +37,19 @@ def convert(
     from patchwords.cli.output import Output, count
     from patchwords.cli.weights import opened
     from patchwords.weights.convert import convert as write
+    from patchwords.weights.convert import kept
 
     if target.exists():
         raise UsageError(f"{target} exists already: choose another name, or remove it first")
     to = to or USUAL.get(target.suffix, "")
     if not to:
         raise UsageError(f"{target.name} does not tell the format: say it with --to")
+    changes = settings.assignments(setting)
+    if to != "native" and (lost := [key for key in changes if key.partition(".")[0] not in kept(target)]):
+        raise UsageError(f"--set {lost[0]}: a {to} checkpoint has no place for it; a native file has")
     output = Output(as_json, quiet)
     checkpoint = opened(source, output, heads=heads, image=pair(image), offline=offline, mirror=mirror)
-    checkpoint = replace(checkpoint, card=settings.change(checkpoint.card, settings.assignments(setting)))
+    checkpoint = replace(checkpoint, card=settings.change(checkpoint.card, changes))
     notes = [*checkpoint.notes, *write(checkpoint, target, to)]
     for note in notes:
         output.note(note)

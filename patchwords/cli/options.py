@@ -4,8 +4,6 @@ from typing import Annotated
 
 import typer
 
-from patchwords.errors import UsageError
-
 Json = Annotated[bool, typer.Option("--json", help="One JSON object a line on stdout, nothing else.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Only the result: no progress, no remarks.")]
 Set = Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; may be repeated.")]
@@ -19,10 +17,6 @@ Mirror = Annotated[
 
 
 def pair(text: str | None) -> tuple[int, int] | None:
-    """224 or 224x320, height first."""
-    if text is None:
-        return None
-    height, _, width = text.partition("x")
-    if not height.isdecimal() or not (width or height).isdecimal():
-        raise UsageError(f"--image {text} is no size: write 224, or 224x320 with the height first")
-    return int(height), int(width or height)
+    from patchwords.settings import size
+
+    return None if text is None else size(text)

@@ -53,14 +53,18 @@ class Output:
         """A progress bar that appears with the first bytes, as the function that `store.fetch` calls."""
         columns = (TextColumn(name), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
         progress = Progress(*columns, console=self.talk, disable=self.quiet)
-        task = progress.add_task(name, total=None)
 
         def advance(done: int, total: int) -> None:
-            progress.start()
-            progress.update(task, completed=done, total=total or None)
+            if not progress.tasks:
+                progress.start()
+                progress.add_task(name)
+            progress.update(progress.tasks[0].id, completed=done, total=total or None)
 
-        yield advance
-        progress.stop()
+        try:
+            yield advance
+        finally:
+            if progress.tasks:
+                progress.stop()
 
 
 def count(number: int) -> str:

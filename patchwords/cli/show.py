@@ -1,5 +1,6 @@
 """`patchwords show NAME`: a model, a weights file, or the lists of both."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
 
 def show(
     name: Annotated[
-        str, typer.Argument(help="A model (ViT-B/16@384), a weights file or folder, a zoo name, `models` or `zoo`.")
+        str,
+        typer.Argument(metavar="NAME", help="A model (ViT-B/16@384), weights, `models` or `zoo`."),
     ],
     classes: Annotated[int | None, typer.Option(help="Number of classes; 0 for no head.")] = None,
     channels: Annotated[int | None, typer.Option(help="Channels of the pictures.")] = None,
@@ -33,23 +35,37 @@ def show(
     """
     from patchwords import settings
     from patchwords.cli.output import Output
+    from patchwords.models import names
     from patchwords.models.build import configure
+    from patchwords.settings import nearest
     from patchwords.weights.zoo import ZOO
 
     output = Output(as_json, quiet)
-    if name == "models":
-        _models(output)
-    elif name == "zoo":
-        _zoo(output)
-    elif Path(name).exists():
+    given = {"--classes": classes, "--channels": channels, "--image": image, "--heads": heads, "--set": setting or None}
+    if name in ("models", "zoo"):
+        _refuse(given, "a list")
+        (_models if name == "models" else _zoo)(output)
+    elif name and Path(name).exists():
+        _refuse(given, "a file, which says it itself", allowed=("--image", "--heads"))
         _file(output, Path(name), heads, pair(image))
     elif name in ZOO:
+        _refuse(given, "published weights")
         _entry(output, name)
-    elif Path(name).suffix in (".safetensors", ".npz", ".pth", ".pt", ".bin") or "\\" in name:
-        raise UsageError(f"{name} does not exist")
+    elif not names.GRAMMAR.fullmatch(name):
+        near = nearest(name, [*names.NAMES, *ZOO])
+        lists = "`patchwords show models` and `patchwords show zoo` list them"
+        advice = near if near.startswith("did you mean") else lists
+        raise UsageError(f"{name!r} does not exist, as a file, a model or published weights; {advice}")
     else:
+        _refuse(given, "a model; write --set heads=…", allowed=("--classes", "--channels", "--image", "--set"))
         config = configure(name, classes=classes, channels=channels, image=pair(image))
         _model(output, name, settings.change(config, settings.assignments(setting)))
+
+
+def _refuse(given: Mapping[str, object], what: str, allowed: tuple[str, ...] = ()) -> None:
+    """An option that would be ignored is refused."""
+    if wrong := [option for option, value in given.items() if value is not None and option not in allowed]:
+        raise UsageError(f"{wrong[0]} does not apply to {what}")
 
 
 def _model(output: "Output", name: str, config: "Config") -> None:
@@ -139,7 +155,7 @@ def _file(output: "Output", path: Path, heads: int | None, image: tuple[int, int
     from patchwords import settings
     from patchwords.cli.output import count
     from patchwords.models.cost import cost
-    from patchwords.weights.load import open_checkpoint
+    from patchwords.weights.checkpoint import open_checkpoint
 
     checkpoint = open_checkpoint(path, heads=heads, image=image, depth="shapes")
     card, costs = checkpoint.card, cost(checkpoint.card.model)

@@ -4,7 +4,7 @@ from functools import partial
 
 from patchwords.cli.output import Output
 from patchwords.weights import store
-from patchwords.weights.load import Checkpoint, open_checkpoint
+from patchwords.weights.checkpoint import Checkpoint, open_checkpoint
 
 
 def opened(

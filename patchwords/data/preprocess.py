@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from patchwords.errors import UsageError
+from patchwords.settings import check
 
 HALF = (0.5, 0.5, 0.5)  # the official models: [0, 255] to [-1, 1]
 
@@ -22,6 +23,7 @@ class Preprocess:
     deviation: tuple[float, ...] = HALF
 
     def __post_init__(self) -> None:
+        check(self)
         if len(self.mean) != len(self.deviation) or not self.mean:
             raise UsageError(
                 f"mean has {len(self.mean)} numbers and deviation {len(self.deviation)}: one each a channel"

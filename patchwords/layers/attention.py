@@ -25,15 +25,15 @@ class Attention(nn.Module):
         self.drop = nn.Dropout(dropout)
 
     def split(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Eq. 5, [q, k, v] = z U_qkv for all heads: three of (batch, heads, tokens, width / heads)."""
-        q, k, v = self.qkv(x).unflatten(2, (3, self.heads, -1)).permute(2, 0, 3, 1, 4).unbind(0)
+        """Eq. 5, [q, k, v] = z U_qkv for all heads: three of (batch, …, heads, tokens, width / heads)."""
+        q, k, v = (part.transpose(-2, -3) for part in self.qkv(x).unflatten(-1, (3, self.heads, -1)).unbind(-3))
         return q, k, v
 
     def forward(self, x: Tensor) -> Tensor:
         q, k, v = self.split(x)
         dropout = self.weight_dropout if self.training else 0.0
         x = attention(q, k, v, self.offsets(q), dropout)  # eq. 6 and 7
-        return self.drop(self.out(x.transpose(1, 2).flatten(2)))  # eq. 8
+        return self.drop(self.out(x.transpose(-2, -3).flatten(-2)))  # eq. 8
 
     def weights(self, x: Tensor) -> Tensor:
         """A of eq. 6, (batch, heads, tokens, tokens), whatever kernel the forward uses."""

@@ -1,6 +1,6 @@
 """Appendix D.6, Axial-ViT: attention along the rows, then along the columns, each followed by an MLP."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from torch import Tensor
 
@@ -21,19 +21,16 @@ class AxialBlock(Unit):
 
     def forward(self, x: Tensor) -> Tensor:
         """(batch, rows, cols, width) to the same."""
-        x = self.along_rows(x.flatten(0, 1)).unflatten(0, x.shape[:2])
-        x = x.transpose(1, 2)  # (batch, cols, rows, width)
-        return self.along_cols(x.flatten(0, 1)).unflatten(0, x.shape[:2]).transpose(1, 2)
+        x = self.along_rows(x)
+        return self.along_cols(x.transpose(1, 2)).transpose(1, 2)
 
 
 class AxialEncoder(Encoder):
     """The encoder of patches alone: a special token has neither row nor column."""
 
-    def trace(self, tokens: Tokens) -> Iterator[Tokens]:
-        for layer, block in enumerate(self.blocks):
-            tokens = self.position(tokens, layer)
-            tokens = tokens.replace(block(tokens.x.unflatten(1, tokens.grid)).flatten(1, 2))
-            yield tokens
+    def step(self, tokens: Tokens, layer: int) -> Tokens:
+        tokens = self.position(tokens, layer)
+        return tokens.replace(self.blocks[layer](tokens.x.unflatten(1, tokens.grid)).flatten(1, 2))
 
     def attention(self, tokens: Tokens, at: Sequence[int]) -> list[Tensor]:
         raise UsageError("axial attention has no weights between all tokens: a patch sees its row, then its column")

@@ -10,6 +10,8 @@ from torch.nn import functional as F
 from patchwords.errors import UsageError
 from patchwords.layers.conv import Padding, Standardise, StandardisedConv, pad
 from patchwords.layers.unit import Unit
+from patchwords.ops.patches import check_pictures
+from patchwords.settings import check
 
 GROUPS = 32
 
@@ -22,6 +24,9 @@ class Form:
     padding: Padding
     epsilon: float  # of GroupNorm
     standardise: Standardise
+
+    def __post_init__(self) -> None:
+        check(self)
 
     def conv(self, inputs: int, outputs: int, kernel: int = 1, stride: int = 1) -> StandardisedConv:
         return StandardisedConv(inputs, outputs, kernel, stride, self.padding, self.standardise)
@@ -46,6 +51,7 @@ class Root(nn.Module):
         self.norm = NormReLU(form.norm(width)) if form.activation == "post" else nn.Identity()
 
     def forward(self, images: Tensor) -> Tensor:
+        check_pictures(images, self.conv.weight.shape[1])
         x = self.norm(self.conv(images))
         return F.max_pool2d(pad(x, 3, 2, self.padding), 3, 2)
 
@@ -122,7 +128,7 @@ class ProjectedShortcut(nn.Module):
         return self.conv(first)
 
 
-UNITS: dict[str, Callable[[int, int, int, Form], Unit]] = {"post": PostUnit, "pre": PreUnit}
+BOTTLENECKS: dict[str, Callable[[int, int, int, Form], Unit]] = {"post": PostUnit, "pre": PreUnit}
 
 
 class Stage(nn.Module):
@@ -130,7 +136,7 @@ class Stage(nn.Module):
 
     def __init__(self, units: int, inputs: int, middle: int, stride: int, form: Form):
         super().__init__()
-        unit = UNITS[form.activation]
+        unit = BOTTLENECKS[form.activation]
         first = unit(inputs, middle, stride, form)
         self.units = nn.ModuleList([first, *(unit(4 * middle, middle, 1, form) for _ in range(units - 1))])
 

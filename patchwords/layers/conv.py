@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from patchwords.layers.initialise import lecun_normal_
+from patchwords.settings import check
 
 Padding = Literal["same", "symmetric"]
 
@@ -18,6 +19,9 @@ class Standardise:
 
     to: Literal["deviation", "variance"] = "deviation"
     epsilon: float = 1e-5
+
+    def __post_init__(self) -> None:
+        check(self)
 
     def __call__(self, weight: Tensor) -> Tensor:
         variance, mean = torch.var_mean(weight, dim=(1, 2, 3), keepdim=True, correction=0)
@@ -34,6 +38,9 @@ class StandardisedConv(nn.Module):
         self.stride, self.padding, self.standardise = stride, padding, standardise
         self.weight = nn.Parameter(torch.empty(outputs, inputs, kernel, kernel))
         lecun_normal_(self.weight)
+
+    def extra_repr(self) -> str:
+        return f"{'x'.join(map(str, self.weight.shape))}, stride={self.stride}, padding={self.padding}"
 
     def forward(self, x: Tensor) -> Tensor:
         x = pad(x, self.weight.shape[2], self.stride, self.padding)

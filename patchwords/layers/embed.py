@@ -48,7 +48,11 @@ class PatchProjection(nn.Module):
         self.bias = nn.Parameter(torch.zeros(width))
         lecun_normal_(self.weight)
 
+    def extra_repr(self) -> str:
+        return "x".join(map(str, self.weight.shape))
+
     def forward(self, x: Tensor) -> Tensor:
+        ops.check_pictures(x, self.weight.shape[1])
         patch = (self.weight.shape[2], self.weight.shape[3])
         ops.grid((x.shape[2], x.shape[3]), patch)
         return nn.functional.conv2d(x, self.weight, self.bias, stride=patch)

@@ -2,7 +2,6 @@
 
 import abc
 from collections.abc import Iterator, Sequence
-from itertools import chain
 
 from torch import Tensor, nn
 
@@ -22,36 +21,42 @@ class Encoder(nn.Module, abc.ABC):
         self.norm = norm
 
     @abc.abstractmethod
-    def trace(self, tokens: Tokens) -> Iterator[Tokens]:
-        """The sequence after every block: dense heads and inspection read it, nobody needs hooks."""
+    def step(self, tokens: Tokens, layer: int) -> Tokens:
+        """z_(l-1) to z_l."""
 
     @abc.abstractmethod
     def attention(self, tokens: Tokens, at: Sequence[int]) -> list[Tensor]:
         """The weights (batch, heads, tokens, tokens) of the blocks numbered in `at`, from 1, and of no others."""
 
+    def trace(self, tokens: Tokens) -> Iterator[Tokens]:
+        """The sequence after every block: dense heads and inspection read it, nobody needs hooks."""
+        for layer in range(len(self.blocks)):
+            tokens = self.step(tokens, layer)
+            yield tokens
+
     def forward(self, tokens: Tokens) -> Tokens:
-        for z in self.trace(tokens):  # noqa: B007  # only the last is wanted
-            pass
-        return z.replace(self.norm(z.x))
+        for layer in range(len(self.blocks)):
+            tokens = self.step(tokens, layer)
+        return tokens.replace(self.norm(tokens.x))  # the LN of eq. 4
 
 
 class GlobalEncoder(Encoder):
     """The paper's: every token attends to every token."""
 
-    def trace(self, tokens: Tokens) -> Iterator[Tokens]:
-        for layer, block in enumerate(self.blocks):
-            tokens = self.position(tokens, layer)
-            tokens = tokens.replace(block(tokens.x))  # eq. 2 and 3
-            yield tokens
+    def step(self, tokens: Tokens, layer: int) -> Tokens:
+        tokens = self.position(tokens, layer)
+        return tokens.replace(self.blocks[layer](tokens.x))  # eq. 2 and 3
 
     def attention(self, tokens: Tokens, at: Sequence[int]) -> list[Tensor]:
         check_layers(at, len(self.blocks))
         found: dict[int, Tensor] = {}
-        before = chain([tokens], self.trace(tokens))
-        for layer, (block, z) in enumerate(zip(self.blocks[: max(at, default=0)], before, strict=False)):
-            assert isinstance(block, Layer)
+        for layer in range(max(at, default=0)):
             if layer + 1 in at:
-                found[layer + 1] = block.weights(self.position(z, layer).x)
+                block = self.blocks[layer]
+                assert isinstance(block, Layer)
+                found[layer + 1] = block.weights(self.position(tokens, layer).x)
+            if layer + 1 < max(at):
+                tokens = self.step(tokens, layer)
         return [found[number] for number in at]
 
 

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from patchwords.layers.initialise import lecun_normal_
+from patchwords.settings import at_least
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -27,6 +28,9 @@ class TanhMLP:
     kind: ClassVar[str] = "mlp"
     hidden: int | None = None
     bias: float = 0.0
+
+    def __post_init__(self) -> None:
+        at_least(1, hidden=1 if self.hidden is None else self.hidden)
 
     def build(self, width: int, classes: int) -> "Head":
         hidden = self.hidden or width

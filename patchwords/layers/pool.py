@@ -10,6 +10,7 @@ from patchwords.layers.initialise import dense, xavier_uniform_
 from patchwords.layers.mlp import MLP, Activation
 from patchwords.layers.tokens import Tokens
 from patchwords.ops.attention import attention
+from patchwords.settings import check
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -30,6 +31,9 @@ class Mean:
     kind: ClassVar[str] = "mean"
     norm: Literal["before", "after"] = "before"
 
+    def __post_init__(self) -> None:
+        check(self)
+
     def build(self, width: int, heads: int, mlp: int, activation: Activation, epsilon: float) -> nn.Module:
         return MeanPatches(nn.Identity() if self.norm == "before" else nn.LayerNorm(width, eps=epsilon))
 
@@ -42,6 +46,9 @@ class Attend:
     norm: ClassVar[str] = "before"
     over: Literal["tokens", "patches"] = "tokens"
 
+    def __post_init__(self) -> None:
+        check(self)
+
     def build(self, width: int, heads: int, mlp: int, activation: Activation, epsilon: float) -> nn.Module:
         return AttendTokens(width, heads, MLP(width, mlp, activation, dropout=0.0), epsilon, self.over)
 
@@ -51,7 +58,7 @@ Pool = ClassToken | Mean | Attend
 
 class TakeClass(nn.Module):
     def forward(self, tokens: Tokens) -> Tensor:
-        return tokens.x[:, 0]
+        return tokens.special[:, 0]
 
 
 class MeanPatches(nn.Module):

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from patchwords.errors import UsageError
 from patchwords.layers.tokens import Grid, Tokens
+from patchwords.settings import check
 
 At = Literal["stem", "every", "shared"]  # Table 8: at the stem, in every layer, in every layer but one table
 Over = Literal["tokens", "class", "patches"]  # which tokens have a row: all, the class token and patches, patches alone
@@ -18,6 +19,7 @@ class NoPosition:
     """A bag of patches."""
 
     kind: ClassVar[str] = "none"
+    divides: ClassVar[int] = 1  # what must divide the width
     at: ClassVar[At] = "stem"
 
     def build(self, width: int, grid: Grid, special: tuple[str, ...]) -> nn.Module:
@@ -29,9 +31,13 @@ class Learned1D:
     """One learned row for each place in raster order: the paper's default."""
 
     kind: ClassVar[str] = "learned-1d"
+    divides: ClassVar[int] = 1
     at: At = "stem"
     over: Over = "tokens"
     std: float = 0.02
+
+    def __post_init__(self) -> None:
+        check(self)
 
     def build(self, width: int, grid: Grid, special: tuple[str, ...]) -> nn.Module:
         return Table1D(width, grid, rows_before_patches(self.over, special), self.std)
@@ -42,8 +48,12 @@ class Learned2D:
     """A learned half row for each column (X) and each row (Y), side by side; the special tokens have none."""
 
     kind: ClassVar[str] = "learned-2d"
+    divides: ClassVar[int] = 2
     at: At = "stem"
     std: float = 0.02
+
+    def __post_init__(self) -> None:
+        check(self)
 
     def build(self, width: int, grid: Grid, special: tuple[str, ...]) -> nn.Module:
         return Table2D(width, grid, self.std)
@@ -54,8 +64,12 @@ class SinCos2D:
     """Fixed sines and cosines of column and row; `law` says whose frequencies."""
 
     kind: ClassVar[str] = "sincos-2d"
+    divides: ClassVar[int] = 4
     at: At = "stem"
     law: Literal["big_vision", "mae"] = "big_vision"
+
+    def __post_init__(self) -> None:
+        check(self)
 
     def build(self, width: int, grid: Grid, special: tuple[str, ...]) -> nn.Module:
         quarter = width // 4
@@ -67,7 +81,11 @@ class Sinusoidal1D:
     """The original Transformer's fixed table over the whole sequence."""
 
     kind: ClassVar[str] = "sinusoidal-1d"
+    divides: ClassVar[int] = 2
     at: At = "stem"
+
+    def __post_init__(self) -> None:
+        check(self)
 
     def build(self, width: int, grid: Grid, special: tuple[str, ...]) -> nn.Module:
         return Fixed(sinusoidal_1d(len(special) + grid[0] * grid[1], width), grid)
@@ -78,6 +96,7 @@ class Relative:
     """One embedding for each offset between query and key, asked by the query in every layer (`Offsets`)."""
 
     kind: ClassVar[str] = "relative"
+    divides: ClassVar[int] = 1
     at: ClassVar[At] = "stem"
     std: float = 0.02
 
@@ -98,7 +117,7 @@ class Table1D(nn.Module):
         nn.init.normal_(self.table, std=std)
 
     def forward(self, tokens: Tokens) -> Tokens:
-        check(tokens.grid, self.grid)
+        expect(tokens.grid, self.grid)
         return add_rows(tokens, self.table, self.special)
 
 
@@ -114,7 +133,7 @@ class Table2D(nn.Module):
         nn.init.normal_(self.cols, std=std)
 
     def forward(self, tokens: Tokens) -> Tokens:
-        check(tokens.grid, self.grid)
+        expect(tokens.grid, self.grid)
         x = self.cols[None, :].expand(*self.grid, -1)
         y = self.rows[:, None].expand(*self.grid, -1)
         return add_rows(tokens, torch.cat([x, y], -1).flatten(0, 1)[None], special=0)
@@ -131,7 +150,7 @@ class Fixed(nn.Module):
         self.register_buffer("table", table, persistent=False)
 
     def forward(self, tokens: Tokens) -> Tokens:
-        check(tokens.grid, self.grid)
+        expect(tokens.grid, self.grid)
         return add_rows(tokens, self.table, self.special)
 
 
@@ -143,7 +162,7 @@ class Expect(nn.Module):
         self.grid = grid
 
     def forward(self, tokens: Tokens) -> Tokens:
-        check(tokens.grid, self.grid)
+        expect(tokens.grid, self.grid)
         return tokens
 
 
@@ -172,12 +191,12 @@ class Offsets(nn.Module):
         nn.init.normal_(self.table, std=std)
 
     def forward(self, q: Tensor) -> Tensor:
-        if q.shape[2] != self.tokens:
-            raise UsageError(f"{q.shape[2]} tokens came, the offsets know {self.tokens}: adapt the model to this size")
+        if q.shape[-2] != self.tokens:
+            raise UsageError(f"{q.shape[-2]} tokens came, the offsets know {self.tokens}: adapt the model to this size")
         place = torch.arange(self.tokens, device=q.device)
         offset = place[:, None] - place[None, :] + self.tokens - 1  # (queries, keys), from 0
-        logits = q @ self.table.mT * q.shape[-1] ** -0.5  # (batch, heads, queries, offsets)
-        return logits.gather(-1, offset.expand(*q.shape[:2], -1, -1))
+        logits = q @ self.table.mT * q.shape[-1] ** -0.5  # (…, heads, queries, offsets)
+        return logits.gather(-1, offset.expand(*q.shape[:-2], -1, -1))
 
 
 def rows_before_patches(over: Over, special: tuple[str, ...]) -> int:
@@ -193,7 +212,7 @@ def add_rows(tokens: Tokens, table: Tensor, special: int) -> Tokens:
     return tokens.replace(tokens.x + table)
 
 
-def check(given: Grid, known: Grid) -> None:
+def expect(given: Grid, known: Grid) -> None:
     if given != known:
         raise UsageError(
             f"the picture has {given[0]}x{given[1]} patches, the positions are for {known[0]}x{known[1]}: "

@@ -1,13 +1,14 @@
 """`patchwords.build`: a model from its name, as in the paper's Table 1."""
 
-from dataclasses import replace
+import torch
 
+from patchwords import settings
+from patchwords.errors import UsageError
 from patchwords.models import names
+from patchwords.models.model import Model
 from patchwords.models.names import Config
-from patchwords.models.resnet import ResNet
-from patchwords.models.vit import ViT
-
-Model = ViT | ResNet
+from patchwords.models.resnet import ResNetConfig
+from patchwords.models.vit import ViTConfig
 
 
 def configure(
@@ -18,14 +19,9 @@ def configure(
     channels: int | None = None,
 ) -> Config:
     """The configuration behind a name, with the three numbers that users change."""
-    config = names.read(model) if isinstance(model, str) else model
-    pair = (image, image) if isinstance(image, int) else image
-    return replace(
-        config,
-        classes=config.classes if classes is None else classes,
-        image=config.image if pair is None else pair,
-        channels=config.channels if channels is None else channels,
-    )
+    config = model if isinstance(model, ViTConfig | ResNetConfig) else names.read(model)
+    given = {"classes": classes, "image": image, "channels": channels}
+    return settings.change(config, {key: value for key, value in given.items() if value is not None})
 
 
 def build(
@@ -37,3 +33,13 @@ def build(
 ) -> Model:
     """A model with random weights: `build("ViT-B/16", classes=5)`, or from a configuration of your own."""
     return configure(model, classes=classes, image=image, channels=channels).build()
+
+
+def blank(config: Config) -> Model:
+    """A model without memory for its parameters, to count them or to fill them from a file."""
+    try:
+        with torch.device("meta"):
+            return config.build()
+    except (RuntimeError, TypeError, OverflowError) as error:  # numbers beyond what a tensor can have
+        reason = str(error).partition("\n")[0]
+        raise UsageError(f"such a model cannot be built: {reason}") from error

@@ -11,6 +11,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from patchwords.layers.tokens import Tokens
 from patchwords.layers.unit import Unit
+from patchwords.models.build import blank
 from patchwords.models.names import Config
 
 
@@ -41,9 +42,7 @@ class Cost:
 
 
 def cost(config: Config) -> Cost:
-    with torch.device("meta"):
-        model = config.build()
-    model = model.to("meta").eval().requires_grad_(False)
+    model = blank(config).to("meta").eval().requires_grad_(False)
     outputs: dict[nn.Module, tuple[int, ...]] = {}
 
     def note(module: nn.Module, _: Any, output: Tensor | Tokens) -> None:

@@ -10,7 +10,7 @@ from patchwords.layers.position import Learned1D
 from patchwords.models.hybrid import ResNetStem
 from patchwords.models.resnet import UNITS, ResNetConfig
 from patchwords.models.vit import SIZES, Size, ViTConfig
-from patchwords.settings import nearest
+from patchwords.settings import nearest, size
 
 Config = ViTConfig | ResNetConfig
 
@@ -65,30 +65,30 @@ GRAMMAR = re.compile(
 
 def read(name: str) -> Config:
     """The configuration that a name stands for; a wrong name is answered with the nearest ones."""
-    match = GRAMMAR.fullmatch(name)
+    match = GRAMMAR.fullmatch(name) if isinstance(name, str) else None
     if not match:
-        raise UsageError(f"'{name}' is no model's name; {nearest(name, NAMES)}")
+        raise UsageError(f"{name!r} is no model's name; {nearest(str(name), NAMES)}")
     word = match.groupdict()
     if word["depth"]:
         return _resnet(name, word)
     config = _pooled(_vit(name, word), word)
     if word["axial"]:
         config = replace(config, special=(), encoder="axial", pool=config.pool if word["pool"] else Mean())
-    if word["resnet"] is not None:
-        return _hybrid(name, config, word)
-    return replace(config, patch=_pair(word["patch"]), image=_pair(word["image"]) if word["image"] else config.image)
+    return config
 
 
 def _vit(name: str, word: dict[str, str]) -> ViTConfig:
-    """The size before the slash, with a patch of 1 until the rest of the name is read."""
-    letter = word["size"]
+    letter, patch = word["size"], size(word["patch"])
+    if word["resnet"] is not None:
+        return _hybrid(name, word)
     if letter == "Digits":
-        return ViTConfig(**DIGITS._asdict(), patch=(1, 1), image=(8, 8), channels=1, classes=10)
+        image = size(word["image"] or "8")
+        return ViTConfig(**DIGITS._asdict(), patch=patch, image=image, channels=1, classes=10)
     if letter in (f"Lite-{depth}" for depth in LITE):
         return ViTConfig(
             **LITE[int(letter.removeprefix("Lite-"))]._asdict(),
-            patch=(1, 1),
-            image=(32, 32),
+            patch=patch,
+            image=size(word["image"] or "32"),
             classes=10,
             block="stream-norm",
             biases="none",
@@ -96,9 +96,13 @@ def _vit(name: str, word: dict[str, str]) -> ViTConfig:
             epsilon=1e-5,
             position=Learned1D(std=0.2),
         )
+    return ViTConfig(**_size(name, letter)._asdict(), patch=patch, image=size(word["image"] or "224"))
+
+
+def _size(name: str, letter: str) -> Size:
     if letter not in SIZES:
-        raise UsageError(f"'{name}' is no model's name: there is no size '{letter}'; {nearest(name, NAMES)}")
-    return ViTConfig(**SIZES[letter]._asdict(), patch=(1, 1))
+        raise UsageError(f"{name!r} is no model's name: there is no size {letter!r}; {nearest(name, NAMES)}")
+    return SIZES[letter]
 
 
 def _pooled(config: ViTConfig, word: dict[str, str]) -> ViTConfig:
@@ -111,33 +115,28 @@ def _pooled(config: ViTConfig, word: dict[str, str]) -> ViTConfig:
     return config
 
 
-def _hybrid(name: str, config: ViTConfig, word: dict[str, str]) -> ViTConfig:
+def _hybrid(name: str, word: dict[str, str]) -> ViTConfig:
     """Here the number after the slash is the ResNet's total downsampling: 32 with all four stages; 16 with three,
     the fourth's units moved into the third. R alone is the root with patches of 8, named /16 but in truth a /32."""
     depth, downsampling = word["resnet"], word["patch"]
-    image = _pair(word["image"]) if word["image"] else config.image
+    sizes, image = _size(name, word["size"])._asdict(), size(word["image"] or "224")
     if not depth and downsampling == "16":
-        return replace(config, image=image, stem=ResNetStem(units=()), patch=(8, 8))
+        return ViTConfig(**sizes, image=image, stem=ResNetStem(units=()), patch=(8, 8))
     if not depth or int(depth) not in UNITS or downsampling not in ("16", "32"):
         raise UsageError(
-            f"'{name}' is no hybrid: the stem is R with /16, or R and a depth of "
+            f"{name!r} is no hybrid: the stem is R with /16, or R and a depth of "
             f"{', '.join(map(str, UNITS))} with /16 or /32; {nearest(name, NAMES)}"
         )
     first, second, third, fourth = UNITS[int(depth)]
     units = (first, second, third, fourth) if downsampling == "32" else (first, second, third + fourth)
-    return replace(config, image=image, stem=ResNetStem(units=units))
+    return ViTConfig(**sizes, image=image, stem=ResNetStem(units=units), patch=(1, 1))
 
 
 def _resnet(name: str, word: dict[str, str]) -> ResNetConfig:
     depth, factor = int(word["depth"]), int(word["factor"])
     if depth not in UNITS or factor < 1:
         raise UsageError(
-            f"'{name}' is no model's name: depths are {', '.join(map(str, UNITS))}; {nearest(name, NAMES)}"
+            f"{name!r} is no model's name: depths are {', '.join(map(str, UNITS))}; {nearest(name, NAMES)}"
         )
     config = ResNetConfig(units=UNITS[depth], width=64 * factor, form=PRE if word["bit"] else POST)
-    return replace(config, image=_pair(word["size_of_image"])) if word["size_of_image"] else config
-
-
-def _pair(text: str) -> tuple[int, int]:
-    height, _, width = text.partition("x")
-    return int(height), int(width or height)
+    return replace(config, image=size(word["size_of_image"])) if word["size_of_image"] else config

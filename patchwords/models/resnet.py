@@ -6,9 +6,11 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
+from patchwords.errors import UsageError
 from patchwords.layers.bottleneck import PRE, Form, NormReLU, Root, check_groups, stages
 from patchwords.layers.encoder import check_layers
 from patchwords.layers.head import Linear
+from patchwords.models.model import Model
 from patchwords.settings import at_least
 
 # Units in each stage, by depth.
@@ -43,7 +45,7 @@ class ResNetConfig:
         return ResNet(self)
 
 
-class ResNet(nn.Module):
+class ResNet(Model):
     """Root, stages, mean over the map, head."""
 
     def __init__(self, config: ResNetConfig):
@@ -56,7 +58,6 @@ class ResNet(nn.Module):
         self.head = config.head.build(channels, config.classes)
 
     def represent(self, images: Tensor) -> Tensor:
-        """The vector before the head."""
         x = self.root(images)
         for stage in self.stages:
             x = stage(x)
@@ -66,7 +67,6 @@ class ResNet(nn.Module):
         return self.head(self.represent(images))
 
     def features(self, images: Tensor, at: Sequence[int]) -> list[Tensor]:
-        """The maps (batch, channels, rows, cols) after the stages numbered in `at`, from 1."""
         check_layers(at, len(self.stages))
         x, maps = self.root(images), {}
         for number, stage in enumerate(self.stages, 1):
@@ -74,3 +74,6 @@ class ResNet(nn.Module):
             if number in at:
                 maps[number] = x
         return [maps[number] for number in at]
+
+    def attention(self, images: Tensor, at: Sequence[int]) -> list[Tensor]:
+        raise UsageError("a ResNet has no attention weights: ask a ViT, or a hybrid, for them")

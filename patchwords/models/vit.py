@@ -18,8 +18,9 @@ from patchwords.layers.pool import ClassToken, Pool
 from patchwords.layers.position import Layerwise, Learned1D, Offsets, Position, Relative
 from patchwords.layers.tokens import Grid, Special
 from patchwords.models.hybrid import ResNetStem
+from patchwords.models.model import Model
 from patchwords.ops import patches
-from patchwords.settings import at_least
+from patchwords.settings import at_least, check
 
 
 class Size(NamedTuple):
@@ -45,7 +46,7 @@ SIZES = {
     "e": Size(56, 1792, 15360, 16),
 }
 
-MOST_TOKENS = 1 << 20  # attention between so many would fill any machine
+MOST_LAYERS, MOST_TOKENS = 1000, 1 << 20  # beyond any use, and building or attending would not end
 
 BLOCKS: dict[str, type[Layer]] = {"pre-norm": Block, "stream-norm": StreamNormBlock}
 
@@ -79,19 +80,31 @@ class ViTConfig:
     stochastic_depth: float = 0.0
 
     def __post_init__(self) -> None:
+        check(self)
         at_least(1, depth=self.depth, width=self.width, mlp=self.mlp, heads=self.heads, channels=self.channels)
         at_least(1, patch=min(self.patch), image=min(self.image))
         at_least(0, classes=self.classes)
+        self._check_sizes()
+        self._check_tokens()
+
+    def _check_sizes(self) -> None:
         for name in ("dropout", "weight_dropout", "stochastic_depth"):
             if not 0 <= getattr(self, name) < 1:
                 raise UsageError(f"{name} {getattr(self, name)} is no share: choose one from 0 up to, but below, 1")
+        if not 0 < self.epsilon < 1:
+            raise UsageError(f"epsilon {self.epsilon} is not between 0 and 1")
+        if self.depth > MOST_LAYERS:
+            raise UsageError(f"depth {self.depth} is more than {MOST_LAYERS}: choose fewer layers")
         if self.width % self.heads:
             raise UsageError(f"width {self.width} is not a multiple of heads {self.heads}: choose heads that divide it")
-        divisor = {"sincos-2d": 4, "learned-2d": 2, "sinusoidal-1d": 2}.get(self.position.kind, 1)
-        if self.width % divisor:
-            raise UsageError(f"position {self.position.kind} needs a width that {divisor} divides, not {self.width}")
-        if odd := [name for name in self.special if not name.isidentifier()]:
-            raise UsageError(f"special token {odd[0]!r} is no name: class, register, or another word")
+        if self.width % self.position.divides:
+            kind, divisor = self.position.kind, self.position.divides
+            raise UsageError(f"position {kind} needs a width that {divisor} divides, not {self.width}")
+
+    def _check_tokens(self) -> None:
+        registers = self.special[1:] if self.special[:1] == ("class",) else self.special
+        if not isinstance(self.special, tuple) or any(name != "register" for name in registers):
+            raise UsageError(f"special {self.special!r} is not allowed: at most one class first, then any register")
         if self.pool.kind == "class" and self.special[:1] != ("class",):
             raise UsageError(
                 'pool "class" needs the class token first: special = ["class"], or choose pool "mean" or "map"'
@@ -117,7 +130,7 @@ class ViTConfig:
         return ViT(self)
 
 
-class ViT(nn.Module):
+class ViT(Model):
     """Four parts in the paper's order."""
 
     def __init__(self, config: ViTConfig):
@@ -135,18 +148,15 @@ class ViT(nn.Module):
         return self.head(y)
 
     def represent(self, images: Tensor) -> Tensor:
-        """The vector that the classifier sees."""
         return self.head.represent(self.pool(self.encoder(self.embed(images))))
 
     def features(self, images: Tensor, at: Sequence[int]) -> list[Tensor]:
-        """The maps (batch, width, rows, cols) after the blocks numbered in `at`, from 1: for dense tasks."""
         check_layers(at, self.config.depth)
         trace = zip(range(1, max(at, default=0) + 1), self.encoder.trace(self.embed(images)), strict=False)
         maps = {number: tokens.map for number, tokens in trace if number in at}
         return [maps[number] for number in at]
 
     def attention(self, images: Tensor, at: Sequence[int]) -> list[Tensor]:
-        """The attention weights (batch, heads, tokens, tokens) of the blocks numbered in `at`, from 1."""
         return self.encoder.attention(self.embed(images), at)
 
 

@@ -16,6 +16,15 @@ def grid(image: tuple[int, int], patch: tuple[int, int]) -> tuple[int, int]:
     return height // tall, width // wide
 
 
+def check_pictures(images: Tensor, channels: int) -> None:
+    """Refuses what is not a batch of pictures as the models take them."""
+    if images.dim() != 4 or images.shape[1] != channels or not images.is_floating_point():
+        shape = "x".join(map(str, images.shape))
+        raise UsageError(
+            f"{shape} of {images.dtype} came; pictures are batch x {channels} x height x width, of a floating kind"
+        )
+
+
 def patchify(images: Tensor, patch: tuple[int, int]) -> Tensor:
     """(batch, channels, height, width) to (batch, patches, patch height · patch width · channels), row by row."""
     rows, cols = grid((images.shape[2], images.shape[3]), patch)

@@ -6,7 +6,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from patchwords.errors import ModelError
+from patchwords.errors import ModelError, UsageError
+from patchwords.models.build import blank
 from patchwords.models.names import Config
 from patchwords.models.vit import ViTConfig
 from patchwords.ops.resampling import Convention, resample_line, resample_table, resize_kernel
@@ -39,19 +40,18 @@ def adapt(state: Mapping[str, Tensor], old: Config, new: Config, positions: Conv
     for name, target in wanted.items():
         if name.startswith("head.") and (name not in state or state[name].shape != target.shape):
             adapted[name] = fresh(name, new, target)
-        elif name in state and state[name].shape != target.shape:
-            adapted[name] = fit(name, state[name], target, old, new, positions)
+        elif name in state:
+            adapted[name] = resized(name, state[name], target, old, new, positions)
     compare(adapted, wanted)
     return adapted
 
 
 def shapes(config: Config) -> dict[str, Tensor]:
-    """The state of a model that was built without memory."""
+    """The names and shapes of a model's parameters."""
     try:
-        with torch.device("meta"):
-            return dict(config.build().state_dict())
-    except (RuntimeError, TypeError, OverflowError) as error:  # numbers beyond what a tensor can have
-        raise ModelError(f"such a model cannot be built: {str(error).partition(chr(10))[0]}") from error
+        return dict(blank(config).state_dict())
+    except UsageError as error:  # here nobody asked for it: a file does
+        raise ModelError(str(error)) from error
 
 
 def fresh(name: str, new: Config, target: Tensor) -> Tensor:
@@ -63,20 +63,21 @@ def fresh(name: str, new: Config, target: Tensor) -> Tensor:
     return torch.full(target.shape, new.head.bias if name.endswith("bias") else 0.0)
 
 
-def fit(name: str, tensor: Tensor, target: Tensor, old: Config, new: Config, positions: Convention) -> Tensor:
-    """One tensor in its new shape."""
-    if name in FIRST_KERNELS:
-        patch = (target.shape[2], target.shape[3])
-        return resize_kernel(mix_channels(tensor, target.shape[1]), patch)
-    if any(parse(line, name) is not None for line in LINES):
-        return resample_line(tensor, target.shape[0])
+def resized(name: str, tensor: Tensor, target: Tensor, old: Config, new: Config, positions: Convention) -> Tensor:
+    """One tensor in its new shape; a table of positions may need it where the number of patches stays the same."""
     if (
         isinstance(old, ViTConfig)
         and isinstance(new, ViTConfig)
         and any(parse(table, name) is not None for table in TABLES)
     ):
         return resample_table(tensor, old.grid, new.grid, positions)
-    return tensor  # `compare` refuses it, with both shapes
+    if tensor.shape == target.shape or tensor.dim() != target.dim():
+        return tensor  # `compare` refuses what does not fit
+    if name in FIRST_KERNELS:
+        return resize_kernel(mix_channels(tensor, target.shape[1]), (target.shape[2], target.shape[3]))
+    if any(parse(line, name) is not None for line in LINES):
+        return resample_line(tensor, target.shape[0])
+    return tensor
 
 
 def mix_channels(kernel: Tensor, channels: int) -> Tensor:

@@ -29,6 +29,8 @@ class Card:
     def __post_init__(self) -> None:
         if self.classes and len(self.classes) != self.model.classes:
             raise UsageError(f"{len(self.classes)} class names were given, the model has {self.model.classes} classes")
+        if len(set(self.classes)) < len(self.classes):
+            raise UsageError("two classes have the same name")
 
 
 def write(card: Card, state: Mapping[str, Tensor]) -> dict[str, str]:

@@ -1,9 +1,10 @@
 """From one format to another: `patchwords convert`. What the other cannot say is refused, never dropped."""
 
-import json
+from dataclasses import replace
 from pathlib import Path
 
 from patchwords import settings
+from patchwords.data.preprocess import Preprocess
 from patchwords.errors import ModelError, UsageError
 from patchwords.layers.position import Learned1D, rows_before_patches
 from patchwords.models.names import Config
@@ -11,9 +12,10 @@ from patchwords.models.vit import ViTConfig
 from patchwords.weights import files, hub
 from patchwords.weights.adapt import shapes
 from patchwords.weights.card import Card
-from patchwords.weights.describe import Told, describe
+from patchwords.weights.checkpoint import Checkpoint
+from patchwords.weights.describe import HEADS, Told, describe
 from patchwords.weights.formats import Format, choose
-from patchwords.weights.load import Checkpoint, write_native
+from patchwords.weights.load import write_native
 from patchwords.weights.rules import State, compare, give, take
 
 TRAINING_ONLY = ("dropout", "weight_dropout", "stochastic_depth")  # no weights file but the native one speaks of these
@@ -30,12 +32,46 @@ def convert(checkpoint: Checkpoint, path: Path, to: str) -> list[str]:
         endings = ", ".join(suffix or "no ending (a folder)" for suffix in format.suffixes)
         raise UsageError(f"{path.name}: a {to} checkpoint ends in {endings}")
     theirs = give(format.rules(_heads(card.model)), checkpoint.state, to)
-    notes = _losses(card.model, theirs, format, path)
+    notes = [*_losses(card.model, theirs, format, path), *_unsaid(card, theirs, format, path)]
     if path.suffix:
         files.write(path, {format.prefix + name: tensor for name, tensor in theirs.items()})
     else:
-        _write_folder(path, card, theirs)
+        tables = {
+            "config.json": hub.write_model(card),
+            "preprocessor_config.json": hub.write_preprocess(card.preprocess),
+        }
+        files.write_folder(path, tables, theirs)
     return notes
+
+
+def kept(path: Path) -> tuple[str, ...]:
+    """The fields of a card that a foreign checkpoint carries: a folder some, a file none."""
+    return () if path.suffix else ("classes", "preprocess")
+
+
+def _unsaid(card: Card, theirs: State, format: Format, path: Path) -> list[str]:
+    """What has no place in the file, and so must be told to whoever reads it."""
+    carried = kept(path)
+    assumed = replace(format.preprocess or Preprocess(), size=card.preprocess.size)
+    lost = {
+        "class names": card.classes and "classes" not in carried,
+        "how pictures are prepared": card.preprocess != assumed and "preprocess" not in carried,
+        "the licence": card.licence,
+    }
+    what = ", ".join(name for name, is_lost in lost.items() if is_lost)
+    needed = _needed(card.model, theirs, format) if path.suffix and isinstance(card.model, ViTConfig) else ""
+    notes = {f"the {format.name} format has no place for {what}": what, f"it must be read with {needed}": needed}
+    return [note for note, applies in notes.items() if applies]
+
+
+def _needed(config: ViTConfig, theirs: State, format: Format) -> str:
+    """The options of `load` without which the file would not, or wrongly, be understood."""
+    heads = "" if format.heads or HEADS.get(config.width) == config.heads else f"heads={config.heads}"
+    try:
+        image = describe(take(format.rules(1), theirs), format, Told(heads=config.heads)).image
+    except ModelError:
+        image = None
+    return ", ".join(filter(None, [heads, "" if image == config.image else f"trained_at={config.image}"]))
 
 
 def _heads(config: Config) -> int:
@@ -45,21 +81,21 @@ def _heads(config: Config) -> int:
 def _losses(config: Config, theirs: State, format: Format, path: Path) -> list[str]:
     """Reads the tensors back as a stranger would: what is lost is refused; what the other library decides is said."""
     if unsayable := format.refuses(config):
-        raise ModelError(f"a {format.name} checkpoint cannot hold {unsayable}: native holds everything")
+        raise ModelError(f"the {format.name} format cannot hold {unsayable}: native holds everything")
     told = Told(heads=_heads(config), image=config.image)
     try:
         read = take(format.rules(1), theirs)
         there = describe(read, format, told)
         compare(read, shapes(there))
     except ModelError as error:
-        sentence = f"a {format.name} checkpoint cannot hold this model ({error}): native holds everything"
+        sentence = f"the {format.name} format cannot hold this model ({error}): native holds everything"
         raise ModelError(sentence) from error
     ours, back = structure(config), structure(there)
     changed = [key for key in ours if ours[key] != back.get(key)]
     written = () if path.suffix else tuple(format.computes)  # config.json says these
     decided = [key for key in changed if key in format.computes or key.startswith(("form.epsilon", "form.standardise"))]
     if lost := [f"{key} = {ours[key]}" for key in changed if key not in decided]:
-        raise ModelError(f"a {format.name} checkpoint cannot say {', '.join(lost)}: native holds everything")
+        raise ModelError(f"the {format.name} format cannot say {', '.join(lost)}: native holds everything")
     return [
         f"{format.name} computes with {key} = {back[key]}, this model with {ours[key]}: outputs differ a little"
         for key in decided
@@ -88,13 +124,3 @@ def _dotted(table: settings.Table) -> dict[str, object]:
         inner = _dotted(value) if isinstance(value, dict) else {"": value}
         flat |= {f"{key}.{leaf}".rstrip("."): leaf_value for leaf, leaf_value in inner.items()}
     return flat
-
-
-def _write_folder(path: Path, card: Card, theirs: State) -> None:
-    """A Hugging Face folder, the weights last."""
-    path.mkdir(parents=True, exist_ok=True)
-    tables = {"config.json": hub.write_model(card), "preprocessor_config.json": hub.write_preprocess(card.preprocess)}
-    for name, table in tables.items():
-        text = json.dumps(table, indent=2, ensure_ascii=False) + "\n"
-        files.replace(path / name, lambda aside, text=text: aside.write_text(text, encoding="utf-8"))  # type: ignore[misc]
-    files.write(path / "model.safetensors", theirs)

@@ -56,7 +56,7 @@ def _vit(state: State, format: Format, told: Told) -> ViTConfig:
         patch=(tall, wide),
         image=image,
         channels=_shape(state, "embed.stem.root.conv.weight", 4)[1] if stem else channels,
-        classes=_count(state, "head.classifier.bias", 1, axis=0),
+        classes=_classes(state),
         stem=stem,
         special=special,
         position=position,
@@ -77,7 +77,7 @@ def _resnet(state: State, format: Format, told: Told) -> ResNetConfig:
         form=format.forms[activation],
         image=told.image or (224, 224),
         channels=channels,
-        classes=_count(state, "head.classifier.bias", 1, axis=0),
+        classes=_classes(state),
     )
 
 
@@ -146,6 +146,11 @@ def _pool(state: State, special: tuple[str, ...], format: Format) -> Pool:
 def _head(state: State, width: int) -> HeadKind:
     hidden = _count(state, "head.pre_logits.weight", 2, axis=0)
     return TanhMLP(hidden=None if hidden == width else hidden) if hidden else Linear()
+
+
+def _classes(state: State) -> int:
+    """From the weight or the bias, so that one without the other is missed by name."""
+    return _count(state, "head.classifier.weight", 2, axis=0) or _count(state, "head.classifier.bias", 1, axis=0)
 
 
 def _last(state: State, template: str) -> int:

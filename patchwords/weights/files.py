@@ -2,16 +2,20 @@
 
 import json
 import os
-import tempfile
+import secrets
+import shutil
+import warnings
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import IO, Any, Literal
 
 import numpy as np
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
@@ -36,18 +40,18 @@ class Contents:
 def read(path: Path, depth: Depth = "whole") -> Contents:
     """The contents of a checkpoint; what cannot be read is an error that names the file."""
     if not path.exists():
-        raise UsageError(
-            f"{path} does not exist: give a weights file, a folder with config.json, "
-            f"or a name that `patchwords show zoo` lists"
-        )
-    if not path.is_dir() and path.suffix not in READERS:
+        raise UsageError(f"{path} does not exist: give a weights file or a folder with config.json")
+    if not path.is_dir() and (path.suffix not in READERS or not path.is_file()):
         raise UsageError(f"{path.name} is no weights file: {', '.join(READERS)} or a folder are read")
     try:
         contents = _folder(path, depth) if path.is_dir() else READERS[path.suffix](path, depth)
         for name, tensor in contents.tensors.items():
             _check(name, tensor)
+    except MemoryError:
+        raise
     except Exception as error:  # damaged files make their readers fail in every way there is
-        reason = str(error).partition("\n")[0] or type(error).__name__
+        kind = "" if type(error) is ValueError else f"{type(error).__name__} "
+        reason = kind + str(error).partition("\n")[0]
         raise ModelError(f"{path} cannot be read: {reason}") from error
     return contents
 
@@ -61,43 +65,47 @@ def _check(name: object, tensor: object) -> None:
 
 def write(path: Path, state: Mapping[str, Tensor], metadata: dict[str, str] | None = None) -> None:
     """Tensors to the container that the name's ending asks for, aside first and then in one step."""
+    if path.suffix not in WRITERS:
+        raise UsageError(f"{path.name} does not say how to write it: end the name in {', '.join(WRITERS)}")
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in state.items()}
-    if path.suffix == ".safetensors":
-        replace(path, lambda aside: save_file(tensors, aside, metadata=metadata or {"format": "pt"}))
-    elif path.suffix == ".npz":
-        replace(path, lambda aside: _save_npz(aside, tensors))
-    elif path.suffix in TORCH_SUFFIXES:
-        replace(path, lambda aside: torch.save(tensors, aside))
-    else:
-        raise UsageError(f"{path.name} does not say how to write it: end the name in .safetensors, .npz or .pth")
+    needed = sum(tensor.nbytes for tensor in tensors.values())
+    with writing(path, needed) as aside:
+        aside.touch()
+        mode = aside.stat().st_mode  # as any new file's; safetensors would make it private
+        WRITERS[path.suffix](aside, tensors, metadata or {"format": "pt"})
+        aside.chmod(mode)
 
 
-def replace(path: Path, save: Callable[[Path], object]) -> None:
-    """The old file or the new one, never neither: written aside, synced, renamed."""
-    aside = path
+def write_folder(path: Path, tables: Mapping[str, Mapping[str, Any]], state: Mapping[str, Tensor]) -> None:
+    """A Hugging Face folder, whole or not at all."""
+    with writing(path, sum(tensor.nbytes for tensor in state.values())) as aside:
+        aside.mkdir()
+        for name, table in tables.items():
+            (aside / name).write_text(json.dumps(table, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        write(aside / "model.safetensors", state)
+
+
+@contextmanager
+def writing(path: Path, needed: int) -> Iterator[Path]:
+    """The old file or the new one, never neither: a name beside it to write to, which is synced and renamed."""
+    aside = path.with_name(f".{path.stem}-{secrets.token_hex(4)}{path.suffix}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
-        os.close(handle)
-        aside = Path(name)
-        save(aside)
-        with aside.open("rb") as file:
-            os.fsync(file.fileno())
-        os.chmod(aside, 0o666 & ~_umask())
+        yield aside
+        if aside.is_file():
+            with aside.open("r+b") as file:
+                os.fsync(file.fileno())
         os.replace(aside, path)
-    except OSError as error:
+    except (OSError, SafetensorError, RuntimeError) as error:  # torch and safetensors have their own for a full disk
+        reason = str(getattr(error, "strerror", None) or error).partition("\n")[0]
         raise ResourceError(
-            f"{path} could not be written: {error.strerror or error}; nothing was changed there"
+            f"{path} could not be written ({reason}); {needed:,} bytes are needed there. Nothing was changed"
         ) from error
     finally:
-        if aside != path:
-            aside.unlink(missing_ok=True)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+        if aside.is_dir():
+            shutil.rmtree(aside)
+        elif aside.exists():
+            aside.unlink()
 
 
 def _safetensors(path: Path, depth: Depth) -> Contents:
@@ -167,9 +175,16 @@ def _save_npz(path: Path, state: State) -> None:
 
 
 def _torch(path: Path, depth: Depth) -> Contents:
-    listed = depth == "shapes" and zipfile.is_zipfile(path)  # files older than torch 1.6 cannot be mapped
+    mapped = depth == "shapes" and zipfile.is_zipfile(path)  # files older than torch 1.6 cannot be
     device = "cpu" if depth == "whole" else "meta"
-    loaded = torch.load(path, map_location=device, weights_only=True, mmap=listed)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch's advice to unpickle, which is not followed
+            loaded = torch.load(path, map_location=device, weights_only=True, mmap=mapped)
+    except UnpicklingError as error:
+        raise ValueError(
+            "it holds Python objects beside tensors, and those are never run: ask for safetensors or a plain state_dict"
+        ) from error
     for wrapper in WRAPPERS:
         if isinstance(loaded, dict) and isinstance(loaded.get(wrapper), dict):
             loaded = loaded[wrapper]
@@ -210,4 +225,9 @@ READERS: dict[str, Callable[[Path, Depth], Contents]] = {
     ".safetensors": _safetensors,
     ".npz": _npz,
     **dict.fromkeys(TORCH_SUFFIXES, _torch),
+}
+WRITERS: dict[str, Callable[[Path, State, dict[str, str]], object]] = {
+    ".safetensors": lambda path, state, metadata: save_file(state, path, metadata=metadata),
+    ".npz": lambda path, state, metadata: _save_npz(path, state),
+    **dict.fromkeys(TORCH_SUFFIXES, lambda path, state, metadata: torch.save(state, path)),
 }

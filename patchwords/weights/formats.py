@@ -61,9 +61,16 @@ def beyond_class_token(config: Config) -> str:
     return "" if plain and rows else "anything but a class token, its pool and a position for every token"
 
 
+def beyond_flax(config: Config) -> str:
+    """The official code and big_vision have biases on q, k and v always."""
+    return "attention without biases" if getattr(config, "biases", "qkv") == "none" else ""
+
+
 def beyond_torchvision(config: Config) -> str:
-    """Its attention has biases always."""
-    return "attention without biases" if getattr(config, "biases", "qkv") == "none" else beyond_class_token(config)
+    """There a picture and its patches are square, too."""
+    if isinstance(config, ViTConfig) and (len(set(config.image)) > 1 or len(set(config.patch)) > 1):
+        return "pictures or patches that are not square"
+    return beyond_flax(config) or beyond_class_token(config)
 
 
 def beyond_transformers(config: Config) -> str:
@@ -82,6 +89,7 @@ FORMATS = (
         heads=f"{ATTENTION}1/query/kernel",
         computes=TANH,
         preprocess=Preprocess(),
+        refuses=beyond_flax,
         suffixes=(".npz",),
     ),
     Format(
@@ -92,6 +100,7 @@ FORMATS = (
         heads=f"{ATTENTION}0/query/kernel",
         computes=TANH,
         preprocess=Preprocess(),
+        refuses=beyond_flax,
         tableless=SinCos2D(),
         prefix="params/",
         suffixes=(".npz",),

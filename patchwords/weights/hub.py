@@ -17,6 +17,12 @@ from patchwords.weights.card import Card
 ACTIVATIONS: dict[str, Activation] = {"gelu": "gelu", "gelu_pytorch_tanh": "gelu-tanh", "gelu_new": "gelu-tanh"}
 FILTERS: dict[int, Interpolation] = {2: "bilinear", 3: "bicubic", 1: "lanczos"}  # Pillow's numbers
 
+# What config.json repeats of the weights' shapes.
+SAID = (
+    *("hidden_size", "num_hidden_layers", "intermediate_size", "patch_size", "num_channels", "qkv_bias"),
+    *("embedding_size", "hidden_sizes", "depths"),
+)
+
 # What each kind of model could be asked for and is computed here in one way only.
 ONLY: dict[str, dict[str, Any]] = {
     "vit": {"pooler_act": "tanh"},
@@ -57,6 +63,17 @@ def read_model(table: Mapping[str, Any]) -> dict[str, Any]:
     return {"activation": activation, "epsilon": float(table.get("layer_norm_eps", 1e-12))}
 
 
+def compare(table: Mapping[str, Any], config: ViTConfig | ResNetConfig) -> None:
+    """Refuses a config.json that speaks of another model than its weights are."""
+    found = write_model(Card(model=config))
+    said = {key: table[key] for key in SAID if table.get(key) is not None and key in found}
+    if config.classes and table.get("id2label"):
+        said["classes"], found["classes"] = len(table["id2label"]), config.classes
+    for key, value in said.items():
+        if value not in (found[key], [found[key]] * 2):
+            raise ModelError(f"config.json says {key} = {value!r}, the weights are of {found[key]!r}")
+
+
 def read_image(table: Mapping[str, Any]) -> tuple[int, int] | None:
     size = table.get("image_size")
     if size is None:
@@ -93,7 +110,7 @@ def read_preprocess(sidecars: Mapping[str, Mapping[str, Any]], image: tuple[int,
 
 def _from_processor(table: Mapping[str, Any], image: tuple[int, int]) -> Preprocess:
     """Its resize to height and width squashes; `shortest_edge` with a central crop keeps the proportions."""
-    value = Preprocess(size=image, interpolation=FILTERS.get(table.get("resample", 2), "bilinear"))
+    value = Preprocess(size=image, interpolation=FILTERS[table.get("resample", 2)])
     scale = 255 * table.get("rescale_factor", 1 / 255) if table.get("do_rescale", True) else 255  # ours divides by 255
     mean, deviation = table.get("image_mean", value.mean), table.get("image_std", value.deviation)
     if not table.get("do_normalize", True):
@@ -108,12 +125,11 @@ def _from_processor(table: Mapping[str, Any], image: tuple[int, int]) -> Preproc
 
 
 def _from_timm(table: Mapping[str, Any], image: tuple[int, int]) -> Preprocess:
-    given = table.get("interpolation", "bicubic")
     return Preprocess(
         size=image,
         fit="squash" if table.get("crop_mode") == "squash" else "crop",
         crop=float(table.get("crop_pct", 0.875)),
-        interpolation=given if given in FILTERS.values() else "bicubic",
+        interpolation=table.get("interpolation", "bicubic"),
         mean=tuple(table["mean"]),
         deviation=tuple(table["std"]),
     )

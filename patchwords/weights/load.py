@@ -1,93 +1,74 @@
 """`patchwords.load` and `save`: any known file to a model, a model to a native file."""
 
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 
-from patchwords.data.preprocess import Preprocess
-from patchwords.errors import ModelError, UsageError
-from patchwords.layers.head import Linear
-from patchwords.models.build import Model
-from patchwords.models.names import Config
-from patchwords.models.vit import ViTConfig
-from patchwords.ops.resampling import Convention
+from patchwords import settings
+from patchwords.errors import UsageError
+from patchwords.models.build import blank
+from patchwords.models.model import Model
+from patchwords.ops.resampling import CONVENTIONS, Convention
 from patchwords.weights import card as cards
-from patchwords.weights import files, hub, store
+from patchwords.weights import files
 from patchwords.weights.adapt import adapt, shapes
 from patchwords.weights.card import Card
-from patchwords.weights.describe import Told, describe
-from patchwords.weights.files import Contents, Depth
-from patchwords.weights.formats import Format, recognise, unwrap
-from patchwords.weights.rules import State, compare, listed, parse, take
-from patchwords.weights.zoo import ZOO, Entry
+from patchwords.weights.checkpoint import Checkpoint, open_checkpoint
+from patchwords.weights.rules import State, compare
 
 logger = logging.getLogger("patchwords")
 
-
-@dataclass(frozen=True)
-class Checkpoint:
-    """A weights file, opened: its card, its tensors in our names, its format, and what had to be assumed."""
-
-    card: Card
-    state: State
-    format: str
-    notes: list[str] = field(default_factory=list)
-
-
-def open_checkpoint(
-    path: str | Path,
-    *,
-    heads: int | None = None,
-    image: tuple[int, int] | None = None,
-    wish: tuple[int, int] | None = None,
-    depth: Depth = "whole",
-    fetch: Callable[[str], Path] = store.fetch,
-) -> Checkpoint:
-    """Any known file or folder, or a name of the zoo; `heads` and `image` are for formats that do not tell them."""
-    published = None if Path(path).exists() else ZOO.get(str(path))
-    path = fetch(published.name) if published else Path(path)
-    contents = files.read(path, depth)
-    if cards.KEY in contents.metadata:
-        return _native(contents, depth)
-    tensors, beside = unwrap(contents.tensors)
-    format = recognise(tensors)
-    with hub.understanding(path):
-        told = _told(tensors, contents, format, heads, image, wish)
-    state = take(format.rules(1), tensors, format.ignore)
-    beside += [key for key in tensors if any(parse(name, key) is not None for name in format.ignore)]
-    if beside:
-        told.notes.append(f"{len(beside)} tensors are left out, they stand beside the model's own: {listed(beside)}")
-    config = describe(state, format, told)
-    with hub.understanding(path):
-        card = _card(path, config, contents, format, published, told)
-    compare(state, shapes(card.model))
-    return Checkpoint(card, state, format.name, told.notes)
+Size = int | tuple[int, int]
 
 
 def load(
     path: str | Path,
     *,
     classes: int | Sequence[str] | None = None,
-    image: int | tuple[int, int] | None = None,
+    image: Size | None = None,
     channels: int | None = None,
-    patch: int | tuple[int, int] | None = None,
-    heads: int | None = None,
+    patch: Size | None = None,
     positions: Convention = "paper",
+    heads: int | None = None,
+    trained_at: Size | None = None,
 ) -> Model:
-    """A model with the weights of any known file, fitted to other classes, size, channels or patch where asked."""
-    wish = (image, image) if isinstance(image, int) else image
-    checkpoint = open_checkpoint(path, heads=heads, wish=wish)
-    for note in checkpoint.notes:
-        logger.warning("%s: %s", path, note)
-    card, state = fit(checkpoint.card, checkpoint.state, classes, wish, channels, patch, positions)
-    with torch.device("meta"):
-        model = card.model.build()
-    model.load_state_dict({name: tensor.float() for name, tensor in state.items()}, assign=True)
+    """A model with the weights of any known file, fitted to other classes, size, channels or patch where asked.
+
+    `heads` and `trained_at` (the picture's size) are for files that do not tell them.
+    """
+    if positions not in CONVENTIONS:
+        raise UsageError(f"positions {positions!r} is no convention; {settings.nearest(str(positions), CONVENTIONS)}")
+    with torch.inference_mode(False):  # or the parameters could never be trained
+        checkpoint = open_checkpoint(path, heads=heads, image=_pair(trained_at), wish=_pair(image))
+        for note in checkpoint.notes:
+            logger.warning("%s: %s", path, note)
+        card, state = adapted(checkpoint, classes, {"image": image, "channels": channels, "patch": patch}, positions)
+        model = blank(card.model)
+        model.load_state_dict({name: tensor.float() for name, tensor in state.items()}, assign=True)
     vars(model)["card"] = card
     return model
+
+
+def adapted(
+    checkpoint: Checkpoint,
+    classes: int | Sequence[str] | None,
+    numbers: dict[str, object],
+    positions: Convention,
+) -> tuple[Card, State]:
+    """Card and weights for other numbers; the head is kept where the classes are the same."""
+    card, state, old = checkpoint.card, checkpoint.state, checkpoint.card.model
+    names = card.classes if classes is None or isinstance(classes, int) else _names(classes)
+    count = old.classes if classes is None else classes if isinstance(classes, int) else len(names)
+    changes = {key: value for key, value in numbers.items() if value is not None} | {"classes": count}
+    if count != old.classes or (card.classes and names != card.classes):
+        names = names if count == len(names) else ()
+        state = {name: tensor for name, tensor in state.items() if not name.startswith("head.")}
+        changes["head"] = {"kind": "linear"}
+    new = settings.change(old, changes)
+    return cards.fitted(card, new, names), adapt(state, old, new, positions)
 
 
 def card_of(model: Model) -> Card:
@@ -96,36 +77,12 @@ def card_of(model: Model) -> Card:
     return replace(card, model=model.config)
 
 
-def fit(
-    card: Card,
-    state: State,
-    classes: int | Sequence[str] | None,
-    image: tuple[int, int] | None,
-    channels: int | None,
-    patch: int | tuple[int, int] | None,
-    positions: Convention,
-) -> tuple[Card, State]:
-    """Card and weights for other numbers; the head is kept where the classes are the same."""
-    old = card.model
-    names = card.classes if classes is None or isinstance(classes, int) else tuple(classes)
-    count = old.classes if classes is None else classes if isinstance(classes, int) else len(names)
-    changes: dict[str, object] = {
-        "classes": count,
-        "image": image or old.image,
-        "channels": old.channels if channels is None else channels,
-    }
-    if patch is not None:
-        changes["patch"] = (patch, patch) if isinstance(patch, int) else patch
-    if count != old.classes or (card.classes and names != card.classes):
-        names = names if count == len(names) else ()
-        state = {name: tensor for name, tensor in state.items() if not name.startswith("head.")}
-        changes["head"] = Linear()
-    new: Config = replace(old, **changes)  # type: ignore[arg-type]
-    return cards.fitted(card, new, names), adapt(state, old, new, positions)
-
-
 def save(model: Model, path: str | Path, card: Card | None = None) -> None:
     """A model as a native file; a loaded model keeps its card unless another is given."""
+    if not isinstance(model, Model):
+        raise UsageError(
+            f"{type(model).__name__} is not a model of patchwords: save the one that was compiled or wrapped"
+        )
     card = replace(card or card_of(model), model=model.config)
     write_native(Path(path), card, dict(model.state_dict()))
 
@@ -137,49 +94,12 @@ def write_native(path: Path, card: Card, state: State) -> None:
     files.write(path, state, cards.write(card, state))
 
 
-def _native(contents: Contents, depth: Depth) -> Checkpoint:
-    card = cards.read(contents.metadata)
-    layers = card.model.depth if isinstance(card.model, ViTConfig) else sum(card.model.units)
-    if layers > len(contents.tensors):  # before so many are built
-        raise ModelError(f"the file's card speaks of {layers} layers, the file holds {len(contents.tensors)} tensors")
-    compare(contents.tensors, shapes(card.model))
-    if depth == "whole":
-        cards.verify(contents.metadata, contents.tensors)
-    return Checkpoint(card, contents.tensors, "native")
+def _names(classes: Sequence[str]) -> tuple[str, ...]:
+    names = tuple(classes)
+    if isinstance(classes, str) or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+        raise UsageError(f"classes {classes!r} are no list of different names: give such a list, or their number")
+    return names
 
 
-def _told(
-    tensors: State,
-    contents: Contents,
-    format: Format,
-    heads: int | None,
-    image: tuple[int, int] | None,
-    wish: tuple[int, int] | None,
-) -> Told:
-    """What the caller says, else what the file says beside its shapes."""
-    table = contents.sidecars.get("config.json", {})
-    kernels = [x for key, x in tensors.items() if format.heads and parse(format.heads, key) is not None]
-    carried = [kernel.shape[1] for kernel in kernels if kernel.dim() == 3]
-    return Told(
-        heads=heads or hub.read_heads(table) or next(iter(carried), None),
-        image=image or hub.read_image(table),
-        wish=wish,
-    )
-
-
-def _card(path: Path, config: Config, contents: Contents, format: Format, published: Entry | None, told: Told) -> Card:
-    """What the file, the files beside it or the zoo say of the weights; what nobody says is assumed, and said."""
-    classes: tuple[str, ...] = ()
-    table = contents.sidecars.get("config.json")
-    if table is not None and format.name == "huggingface":
-        config = replace(config, **hub.read_model(table))
-        classes = hub.read_classes(table, config.classes)
-    preprocess = hub.read_preprocess(contents.sidecars, config.image) or format.preprocess
-    card = Card(model=config, preprocess=preprocess or Preprocess(), source=path.name)
-    if published:
-        card = replace(card, preprocess=published.preprocess, source=published.address, licence=published.licence)
-    elif preprocess is None:
-        told.notes.append(
-            "nothing says how pictures are prepared: [0, 255] to [-1, 1] is assumed (mean and deviation 0.5)"
-        )
-    return cards.fitted(card, config, classes)
+def _pair(size: Size | None) -> tuple[int, int] | None:
+    return (size, size) if isinstance(size, int) else size

@@ -42,18 +42,24 @@ class Rule:
         return (self.theirs,) if isinstance(self.theirs, str) else self.theirs
 
 
+def pair(theirs: str, ours: str) -> list[Rule]:
+    """The weight and the bias of a layer, as torch's libraries name them."""
+    return [Rule(f"{theirs}.weight", f"{ours}.weight"), Rule(f"{theirs}.bias", f"{ours}.bias")]
+
+
 def take(rules: Sequence[Rule], state: Mapping[str, Tensor], ignore: Sequence[str] = ()) -> State:
     """Their state in our names: every tensor of theirs is named by a rule or by `ignore`."""
     ours: State = {}
     origin: dict[str, str] = {}
     used: set[str] = set()
     for rule in rules:
-        for key in state:
-            if (numbers := parse(rule.names[0], key)) is None:
-                continue
+        places = [(key, numbers) for key in state if (numbers := _place(rule, key)) is not None]
+        for key, numbers in places:
             names = [write(name, numbers) for name in rule.names]
             if absent := [name for name in names if name not in state]:
                 raise ModelError(f"{key} is there, but {', '.join(absent)} is not: {rule.ours} needs all of them")
+            if key != names[0]:
+                continue  # its rule was followed with the first of them
             target = write(rule.ours, numbers)
             if target in ours:
                 raise ModelError(f"{key} and {origin[target]} both hold {target}: keep one of them")
@@ -64,6 +70,11 @@ def take(rules: Sequence[Rule], state: Mapping[str, Tensor], ignore: Sequence[st
     if left:
         raise ModelError(f"no rule knows {listed(left)}: the file holds more than this format has names for")
     return ours
+
+
+def _place(rule: Rule, key: str) -> dict[str, int] | None:
+    """The numbers of a key that any of a rule's names describes."""
+    return next((numbers for name in rule.names if (numbers := parse(name, key)) is not None), None)
 
 
 def _changed(rule: Rule, names: list[str], tensors: list[Tensor]) -> Tensor:

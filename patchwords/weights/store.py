@@ -21,6 +21,7 @@ def fetch(
     if name not in ZOO:
         raise UsageError(f"{name!r} is not the name of published weights; {nearest(name, ZOO)}")
     entry = ZOO[name]
+    offline = offline or os.environ.get("PATCHWORDS_OFFLINE", "") not in ("", "0")
     address = download.mirrored(entry.address, mirror or os.environ.get("PATCHWORDS_MIRROR", ""))
     target = location(entry, cache)
     if target.exists():

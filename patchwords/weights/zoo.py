@@ -164,10 +164,10 @@ ENTRIES: tuple[Entry, ...] = (
     BIT.entry("bit-m-r101x1", "BiT-R101x1", 333, 21843, "BiT-M-R101x1.npz"),
     BIT.entry("bit-m-r152x2", "BiT-R152x2", 1227, 21843, "BiT-M-R152x2.npz"),
     BIT.entry("bit-m-r152x4", "BiT-R152x4", 4224, 21843, "BiT-M-R152x4.npz"),
-    BIT.entry("bit-m-r50x1-i1k", "BiT-R50x1", 97, 1000, "BiT-M-R50x1-ILSVRC2012.npz"),
-    BIT.entry("bit-m-r101x1-i1k", "BiT-R101x1", 170, 1000, "BiT-M-R101x1-ILSVRC2012.npz"),
-    BIT.entry("bit-m-r152x2-i1k", "BiT-R152x2", 902, 1000, "BiT-M-R152x2-ILSVRC2012.npz"),
-    BIT.entry("bit-m-r152x4-i1k", "BiT-R152x4", 3573, 1000, "BiT-M-R152x4-ILSVRC2012.npz"),
+    BIT.entry("bit-m-r50x1-i1k", "BiT-R50x1@480", 97, 1000, "BiT-M-R50x1-ILSVRC2012.npz"),
+    BIT.entry("bit-m-r101x1-i1k", "BiT-R101x1@480", 170, 1000, "BiT-M-R101x1-ILSVRC2012.npz"),
+    BIT.entry("bit-m-r152x2-i1k", "BiT-R152x2@480", 902, 1000, "BiT-M-R152x2-ILSVRC2012.npz"),
+    BIT.entry("bit-m-r152x4-i1k", "BiT-R152x4@480", 3573, 1000, "BiT-M-R152x4-ILSVRC2012.npz"),
 )
 # fmt: on
 

@@ -122,3 +122,14 @@ def test_a_zoo_name_is_fetched_and_its_card_carries_licence_and_preparation(
     assert found["card"]["licence"] == "CC-BY-NC-4.0"
     assert found["card"]["source"] == entry.address
     assert store.location(entry).exists()
+
+
+def test_a_setting_that_the_format_cannot_keep_is_refused(run, native: Path) -> None:
+    answer = run("convert", str(native), str(native.parent / "x.npz"), "--set", "licence=MIT")
+    assert answer.code == 2
+    assert "no place for it" in answer.err
+    assert not (native.parent / "x.npz").exists()
+
+
+def test_nothing_is_said_where_there_is_nothing_to_say(run, native: Path) -> None:
+    assert run("convert", str(native), str(native.parent / "y.safetensors")).err == ""

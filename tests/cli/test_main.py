@@ -66,3 +66,7 @@ def test_a_signal_leaves_with_its_exit_code(signal: str, code: int) -> None:
     assert answer.returncode == code
     assert b"Traceback" not in answer.stderr
     assert time.monotonic() - start < 25
+
+
+def test_the_version_is_told(run) -> None:
+    assert run("--version").out == f"{cli.__version__}\n"

@@ -120,3 +120,20 @@ def test_models_lists_every_name_with_its_numbers(run) -> None:
     assert found["ViT-G/14"] == 1_844_440_680
     assert found["BiT-R200x3"] == 568_633_000
     assert torch.tensor(list(found.values())).sum() > 10_000_000_000
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("zoo", "--classes", "3"), ("models", "--heads", "3"), ("deit-s16", "--set", "a=b"), ("ViT-B/16", "--heads", "3")],
+)
+def test_an_option_that_would_be_ignored_is_refused(run, words: tuple[str, ...]) -> None:
+    answer = run("show", *words)
+    assert answer.code == 2
+    assert "does not apply to" in answer.err
+
+
+def test_the_options_of_a_model_are_refused_for_a_file(run, tmp_path: Path) -> None:
+    patchwords.save(patchwords.build("ViT-Digits/2"), tmp_path / "m.safetensors")
+    for option in (("--classes", "9"), ("--set", "pool.kind=mean"), ("--channels", "3")):
+        assert run("show", str(tmp_path / "m.safetensors"), *option).code == 2
+    assert run("show", str(tmp_path / "m.safetensors"), "--heads", "7").code == 4

@@ -15,8 +15,8 @@ from patchwords.layers.tokens import Tokens
 WIDTH, ROWS, COLS = 8, 4, 3
 
 
-def layer() -> Block:
-    return Block(Attention(WIDTH, 2, "qkv", NoOffsets(), 0.0, 0.0), MLP(WIDTH, 12, "gelu", 0.0), 1e-6, None, 0.0)
+def layer(skip: float = 0.0) -> Block:
+    return Block(Attention(WIDTH, 2, "qkv", NoOffsets(), 0.0, 0.0), MLP(WIDTH, 12, "gelu", 0.0), 1e-6, None, skip)
 
 
 def influence(block: nn.Module, row: int, col: int) -> Tensor:
@@ -72,3 +72,11 @@ def test_weights_between_all_tokens_are_refused_because_there_are_none() -> None
     encoder = AxialEncoder([AxialBlock(layer(), layer())], AtStem(), nn.Identity())
     with pytest.raises(UsageError, match="axial attention has no weights between all tokens"):
         encoder.attention(Tokens(torch.zeros(1, 12, WIDTH), 0, (ROWS, COLS)), at=[1])
+
+
+def test_stochastic_depth_leaves_out_whole_pictures() -> None:
+    block = AxialBlock(layer(skip=0.5), layer(skip=0.5)).train()
+    x = torch.randn(64, 3, 4, WIDTH)
+    changed = (block.along_rows(x) != x).flatten(2).any(2)  # (batch, rows)
+    assert torch.equal(changed.all(1), changed.any(1))  # all rows of a picture, or none
+    assert changed.any()

@@ -1,6 +1,7 @@
 """`build`: a model from a name, and what one does with models: compile them, export them."""
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -8,7 +9,8 @@ from torch import Tensor, nn
 
 import patchwords
 from patchwords.errors import UsageError
-from patchwords.models.build import Model, build, configure
+from patchwords.models.build import build, configure
+from patchwords.models.model import Model
 from patchwords.models.names import Config, read
 from patchwords.models.resnet import ResNet
 from patchwords.models.vit import ViT, ViTConfig
@@ -115,3 +117,38 @@ def test_an_exported_model_takes_any_number_of_pictures(model: Model) -> None:
     for size in (1, 2, 7):
         images = pictures(model, size)
         torch.testing.assert_close(program(images), model(images), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"image": 224.0}, "image: 224.0 is not a whole number or a pair"),
+        ({"image": "224"}, "image: '224' is not a whole number or a pair"),
+        ({"classes": ["a", "b"]}, "classes: .* is not a whole number"),
+        ({"channels": 3.0}, "channels: 3.0 is not a whole number"),
+    ],
+)
+def test_a_slip_is_answered_with_a_sentence(options: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        build("ViT-Mu/16", **options)
+
+
+def test_none_is_no_name() -> None:
+    with pytest.raises(UsageError, match="None is no model's name"):
+        build(None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["ViT-Mu/16", "R26x1"])
+@pytest.mark.parametrize(
+    "images",
+    [torch.zeros(3, 32, 32), torch.zeros(1, 32, 32, 3), torch.zeros(1, 1, 32, 32), torch.zeros(1, 3, 32, 32).byte()],
+    ids=["one picture", "channels last", "grey", "bytes"],
+)
+def test_what_is_no_batch_of_pictures_is_refused(name: str, images: torch.Tensor) -> None:
+    with pytest.raises(UsageError, match="pictures are batch x 3 x height x width"):
+        build(name, image=32)(images)
+
+
+def test_a_resnet_has_no_attention_and_says_so() -> None:
+    with pytest.raises(UsageError, match="a ResNet has no attention weights"):
+        build("R26x1", image=32).attention(torch.zeros(1, 3, 32, 32), at=[1])

@@ -176,7 +176,7 @@ def test_a_wrong_name_is_answered_with_the_nearest(wrong: str, near: str) -> Non
     with pytest.raises(UsageError) as caught:
         read(wrong)
     given, _, advice = str(caught.value).partition("did you mean")
-    assert f"'{wrong}' is no" in given
+    assert f"{wrong!r} is no" in given
     assert near in advice.rstrip("?").split() or near in advice
 
 

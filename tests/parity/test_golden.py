@@ -13,8 +13,8 @@ import patchwords
 from patchwords.layers.position import SinCos2D
 from patchwords.ops.resampling import Convention, resample_table
 from patchwords.weights import files
+from patchwords.weights.checkpoint import open_checkpoint
 from patchwords.weights.convert import convert
-from patchwords.weights.load import open_checkpoint
 
 Difference = Callable[[Tensor, Tensor], float]
 

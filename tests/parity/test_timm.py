@@ -18,8 +18,8 @@ from patchwords.errors import ModelError
 from patchwords.models.build import build
 from patchwords.weights import files
 from patchwords.weights.card import Card
+from patchwords.weights.checkpoint import Checkpoint, open_checkpoint
 from patchwords.weights.convert import convert
-from patchwords.weights.load import Checkpoint, open_checkpoint
 
 Randomise = Callable[[nn.Module], nn.Module]
 Difference = Callable[[Tensor, Tensor], float]

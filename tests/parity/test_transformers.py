@@ -20,9 +20,9 @@ from patchwords.models.build import build
 from patchwords.models.resnet import ResNetConfig
 from patchwords.models.vit import ViTConfig
 from patchwords.weights.card import Card
+from patchwords.weights.checkpoint import Checkpoint, open_checkpoint
 from patchwords.weights.convert import convert
 from patchwords.weights.formats import TIMM_PRE
-from patchwords.weights.load import Checkpoint, open_checkpoint
 
 Randomise = Callable[[nn.Module], nn.Module]
 Difference = Callable[[Tensor, Tensor], float]

@@ -11,7 +11,8 @@ from patchwords.models.names import Config
 from patchwords.models.vit import ViTConfig
 from patchwords.weights.adapt import shapes
 from patchwords.weights.card import Card
-from patchwords.weights.load import Checkpoint, write_native
+from patchwords.weights.checkpoint import Checkpoint
+from patchwords.weights.load import write_native
 
 
 @pytest.fixture

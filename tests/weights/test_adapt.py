@@ -16,7 +16,7 @@ from patchwords.layers.head import Linear, TanhMLP
 from patchwords.layers.pool import Mean
 from patchwords.layers.position import Learned1D, Learned2D, NoPosition, Position, Relative, SinCos2D, Sinusoidal1D
 from patchwords.models.hybrid import ResNetStem
-from patchwords.models.names import Config
+from patchwords.models.names import Config, read
 from patchwords.models.resnet import ResNetConfig
 from patchwords.models.vit import ViTConfig
 from patchwords.ops.resampling import Convention, resample_line, resample_table
@@ -290,3 +290,12 @@ class TestLoading:
     ) -> None:
         model = patchwords.load(native(tiny), classes=self.NAMES)
         assert model.head.classifier.weight.any()
+
+
+def test_positions_are_resampled_where_only_the_shape_of_the_picture_changes() -> None:
+    old = replace(read("ViT-Mu/4"), image=(16, 16), classes=3)
+    new = replace(old, image=(8, 32))  # 4x4 patches and 2x8: as many
+    state = dict(old.build().state_dict())
+    table = adapt(state, old, new)["embed.position.table"]
+    assert torch.equal(table, resample_table(state["embed.position.table"], (4, 4), (2, 8)))
+    assert not torch.equal(table, state["embed.position.table"])

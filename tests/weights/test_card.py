@@ -21,7 +21,7 @@ from patchwords.models.vit import ViTConfig
 from patchwords.weights import card as cards
 from patchwords.weights import files
 from patchwords.weights.card import DIGEST, KEY, Card, digest
-from patchwords.weights.load import Checkpoint, open_checkpoint
+from patchwords.weights.checkpoint import Checkpoint, open_checkpoint
 
 NAMES = ("daisy", "Gänseblümchen", "雛菊", "🌼", 'a "quoted" name', "tab\tnew\nline\\", "")
 FULL = {

@@ -19,10 +19,10 @@ from patchwords.models.names import Config, read
 from patchwords.models.resnet import ResNetConfig
 from patchwords.models.vit import SIZES, ViTConfig
 from patchwords.weights.adapt import shapes
+from patchwords.weights.checkpoint import Checkpoint, open_checkpoint
 from patchwords.weights.convert import convert, structure
 from patchwords.weights.describe import HEADS, Told, describe
 from patchwords.weights.formats import choose
-from patchwords.weights.load import Checkpoint, open_checkpoint
 
 Open = Callable[..., Checkpoint]
 

@@ -6,6 +6,8 @@ import os
 import pickle
 import random
 import stat
+import subprocess
+import sys
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator
@@ -23,8 +25,8 @@ import patchwords
 from patchwords.errors import ModelError, PatchwordsError, ResourceError, UsageError
 from patchwords.models.vit import ViTConfig
 from patchwords.weights import files
+from patchwords.weights.checkpoint import Checkpoint, open_checkpoint
 from patchwords.weights.convert import convert
-from patchwords.weights.load import Checkpoint, open_checkpoint
 
 Open = Callable[..., Checkpoint]
 
@@ -139,26 +141,60 @@ def test_a_writer_that_fails_leaves_the_old_file_and_nothing_beside_it(
     files.write(path, {"a": torch.ones(3)})
     before = path.read_bytes()
 
-    def half(aside: Path) -> None:
+    def half(aside: Path, *_: object) -> None:
         aside.write_bytes(b"half")
         raise OSError(28, "No space left on device")
 
-    with pytest.raises(ResourceError, match=r"No space left on device; nothing was changed"):
-        files.replace(path, half)
+    monkeypatch.setitem(files.WRITERS, suffix, half)
+    with pytest.raises(ResourceError, match=r"No space left on device\); 12 bytes are needed"):
+        files.write(path, {"a": torch.zeros(3)})
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("suffix", files.WRITERS)
+def test_a_full_disk_is_a_matter_of_resources_in_every_container(suffix: str, tmp_path: Path) -> None:
+    program = (
+        "import resource, signal, sys, torch\n"
+        "from pathlib import Path\n"
+        "from patchwords.errors import ResourceError\n"
+        "from patchwords.weights import files\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))\n"
+        "try:\n"
+        "    files.write(Path(sys.argv[1]), {'a': torch.ones(100_000)})\n"
+        "except ResourceError as error:\n"
+        "    assert '400,000 bytes' in str(error)\n"
+        "    print('refused')\n"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path / f"f{suffix}")], capture_output=True, text=True, check=False
+    )
+    assert answer.stdout == "refused\n", answer.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setitem(files.WRITERS, ".safetensors", full)
+    with pytest.raises(ResourceError, match="No space left"):
+        files.write_folder(tmp_path / "folder", {"config.json": {}}, {"a": torch.ones(1)})
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_writer_that_is_interrupted_leaves_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "f.npz"
     path.write_bytes(b"old")
 
-    def stopped(aside: Path) -> None:
-        aside.write_bytes(b"half")
-        raise KeyboardInterrupt
+    def interrupted() -> None:
+        with files.writing(path, 0) as aside:
+            aside.write_bytes(b"half")
+            raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        files.replace(path, stopped)
+        interrupted()
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
 
@@ -175,9 +211,10 @@ def test_the_new_file_is_synced_before_it_takes_the_name(tmp_path: Path, monkeyp
 def test_the_writer_never_opens_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "f.npz"
     path.write_bytes(b"old")
-    seen: list[bytes] = []
-    files.replace(path, lambda aside: (aside.write_bytes(b"new"), seen.append(path.read_bytes())))
-    assert (seen, path.read_bytes()) == ([b"old"], b"new")
+    with files.writing(path, 0) as aside:
+        aside.write_bytes(b"new")
+        assert path.read_bytes() == b"old"
+    assert path.read_bytes() == b"new"
 
 
 @pytest.mark.parametrize(("mask", "mode"), [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)], ids=oct)

@@ -13,6 +13,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 import patchwords
+from patchwords.data.preprocess import IMAGENET
 from patchwords.errors import ModelError, PatchwordsError, UsageError
 from patchwords.layers.bottleneck import POST, PRE
 from patchwords.layers.head import TanhMLP
@@ -24,9 +25,9 @@ from patchwords.models.resnet import ResNetConfig
 from patchwords.models.vit import ViTConfig
 from patchwords.weights import files
 from patchwords.weights.adapt import shapes
+from patchwords.weights.checkpoint import Checkpoint, open_checkpoint
 from patchwords.weights.convert import convert, structure
 from patchwords.weights.formats import choose, recognise
-from patchwords.weights.load import Checkpoint, open_checkpoint
 from patchwords.weights.rules import give
 
 State = dict[str, Tensor]
@@ -67,7 +68,7 @@ KINDS: dict[str, Config] = {
     "resnet": replace(BIT, form=POST),
 }
 OFFICIAL = ["class token", "pre-logits", "narrow pre-logits", "pooler", "no classes", "grey", "oblong", "gap", "map"]
-OFFICIAL += ["map over all tokens", "map with pre-logits", "no class row", "no qkv bias", "hybrid", "root hybrid"]
+OFFICIAL += ["map over all tokens", "map with pre-logits", "no class row", "hybrid", "root hybrid"]
 HOLDS = {
     "official": [*OFFICIAL, "bit", "resnet"],
     "big_vision": [*OFFICIAL, "sincos"],
@@ -90,12 +91,13 @@ NATIVE_ONLY: dict[str, Config] = {
     "pre-activation stem": replace(HYBRID, stem=ResNetStem(units=(2, 1), width=32, form=PRE)),
 }
 BEYOND_FLAX = ["gap, norm after", "gap beside a class token", "map over patches", "registers", "layer scale"]
+BEYOND_FLAX += ["no qkv bias"]
 CANNOT: dict[str, list[str]] = {
     "official": [*BEYOND_FLAX, "sincos"],
     "big_vision": [*BEYOND_FLAX, "bit", "resnet"],
     "timm": ["sincos", "map over all tokens"],
     "huggingface": [k for k in KINDS if k not in HOLDS["huggingface"]],
-    "torchvision": [k for k in KINDS if k not in [*HOLDS["torchvision"], "pooler", "no classes", "oblong"]],
+    "torchvision": [k for k in KINDS if k not in [*HOLDS["torchvision"], "pooler", "no classes"]],
 }
 REFUSED = [(KINDS[kind], format) for format, kinds in CANNOT.items() for kind in kinds]
 REFUSED += [(config, format) for format in CANNOT for config in NATIVE_ONLY.values()]
@@ -129,8 +131,10 @@ def same(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> None:
 def test_a_model_comes_back_as_it_was_written(kind: str, format: str, checkpoint: Open, tmp_path: Path) -> None:
     config = spoken(KINDS[kind], format)
     wanted = checkpoint(config)
-    assert convert(wanted, home(tmp_path, format), format) == []
-    found = open_checkpoint(home(tmp_path, format), heads=3, image=config.image)
+    notes = convert(wanted, home(tmp_path, format), format)
+    assert [note for note in notes if "computes with" in note] == []
+    options = {"heads": 3 if isinstance(config, ViTConfig) else None, "image": config.image}
+    found = open_checkpoint(home(tmp_path, format), **options)
     assert found.format == format
     assert structure(found.card.model) == structure(config)
     same(found.state, wanted.state)
@@ -722,7 +726,7 @@ def test_a_missing_and_a_misshapen_tensor_are_both_listed(format: str, sizes: Si
     with pytest.raises(ModelError) as caught:
         opened(tensors, tmp_path, format)
     assert "missing in the file" in str(caught.value)
-    assert re.search(r"head\.classifier\.weight is 7x\d+ in the file and 8x\d+ in the model", str(caught.value))
+    assert re.search(r"head\.classifier\.bias is 8 in the file and 7 in the model", str(caught.value))
 
 
 def test_an_unknown_format_is_answered_with_the_nearest(checkpoint: Open, tmp_path: Path) -> None:
@@ -745,10 +749,69 @@ def test_a_wrong_ending_is_refused_and_nothing_is_written(
 @pytest.mark.parametrize("format", ["timm", "torchvision"])
 def test_what_the_other_library_computes_otherwise_is_said(format: str, checkpoint: Open, tmp_path: Path) -> None:
     notes = convert(checkpoint(replace(TINY, epsilon=1e-5)), home(tmp_path, format), format)
-    assert len(notes) == 2
-    assert all(note.startswith(f"{format} computes with") for note in notes)
+    assert sum(note.startswith(f"{format} computes with") for note in notes) == 2
     assert any("activation = gelu, this model with gelu-tanh" in note for note in notes)
     assert any("epsilon = 1e-06, this model with 1e-05" in note for note in notes)
+
+
+def test_the_reader_is_told_what_the_file_does_not_say(checkpoint: Open, tmp_path: Path) -> None:
+    oblong = checkpoint(replace(TINY, image=(8, 32)))  # 2x8 patches, as many as 4x4
+    (said,) = [note for note in convert(oblong, tmp_path / "f.safetensors", "timm") if "read with" in note]
+    assert said == "it must be read with heads=3, trained_at=(8, 32)"
+    assert patchwords.load(tmp_path / "f.safetensors", heads=3, trained_at=(8, 32)).config.image == (8, 32)
+    (said,) = convert(oblong, tmp_path / "f.npz", "official")
+    assert said == "it must be read with trained_at=(8, 32)"  # the kernels carry the heads
+
+
+def test_what_a_card_says_and_the_format_cannot_is_said(checkpoint: Open, tmp_path: Path) -> None:
+    wanted = checkpoint(TINY)
+    card = replace(wanted.card, classes=tuple("abcdefg"), licence="MIT", preprocess=IMAGENET)
+    notes = convert(replace(wanted, card=card), tmp_path / "f.npz", "official")
+    assert any("no place for class names, how pictures are prepared, the licence" in note for note in notes)
+    notes = convert(replace(wanted, card=card), tmp_path / "folder", "huggingface")
+    assert notes == ["the huggingface format has no place for the licence"]
+
+
+@pytest.mark.parametrize("format", ["official", "big_vision"])
+def test_heads_that_contradict_the_kernels_are_refused(format: str, checkpoint: Open, tmp_path: Path) -> None:
+    convert(checkpoint(TINY), tmp_path / "f.npz", format)
+    with pytest.raises(ModelError, match=r"you say 4, .* say 3"):
+        open_checkpoint(tmp_path / "f.npz", heads=4)
+
+
+def test_heads_and_sizes_that_contradict_a_card_are_refused(checkpoint: Open, tmp_path: Path) -> None:
+    convert(checkpoint(TINY), tmp_path / "f.safetensors", "native")
+    with pytest.raises(ModelError, match="you say 4, the file's card say 3"):
+        open_checkpoint(tmp_path / "f.safetensors", heads=4)
+    with pytest.raises(ModelError, match="image"):
+        open_checkpoint(tmp_path / "f.safetensors", image=(32, 32))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("hidden_size", 64),
+        ("num_hidden_layers", 5),
+        ("intermediate_size", 7),
+        ("patch_size", 8),
+        ("num_channels", 1),
+        ("qkv_bias", False),
+        ("id2label", {"0": "a", "1": "b"}),
+    ],
+)
+def test_a_config_of_another_model_is_refused(key: str, value: object, checkpoint: Open, tmp_path: Path) -> None:
+    convert(checkpoint(TINY), tmp_path / "folder", "huggingface")
+    file = tmp_path / "folder" / "config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {key: value}))
+    with pytest.raises(ModelError, match=r"config\.json says"):
+        open_checkpoint(tmp_path / "folder")
+
+
+def test_a_missing_partner_is_named(tmp_path: Path) -> None:
+    tensors = drawn(official())
+    del tensors["Transformer/encoderblock_0/MultiHeadDotProductAttention_1/query/kernel"]
+    with pytest.raises(ModelError, match="query/kernel is not"):
+        opened(tensors, tmp_path, "official")
 
 
 def test_what_a_folder_writes_down_needs_no_note(checkpoint: Open, tmp_path: Path) -> None:

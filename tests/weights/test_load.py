@@ -18,11 +18,11 @@ from patchwords.layers.head import Linear
 from patchwords.layers.position import SinCos2D, Sinusoidal1D
 from patchwords.models.build import build
 from patchwords.models.names import Config
-from patchwords.models.vit import ViTConfig
+from patchwords.models.vit import SIZES, ViTConfig
 from patchwords.weights.card import Card
+from patchwords.weights.checkpoint import Checkpoint, open_checkpoint
 from patchwords.weights.convert import convert
-from patchwords.weights.load import Checkpoint, open_checkpoint
-from patchwords.weights.zoo import ENTRIES
+from patchwords.weights.zoo import ENTRIES, ZOO
 
 Randomised = Callable[[nn.Module], nn.Module]
 
@@ -228,11 +228,59 @@ def test_a_name_that_is_neither_file_nor_published_is_refused(tmp_path: Path) ->
 
 
 def test_a_published_name_is_fetched_and_its_card_says_whence(
-    tiny: ViTConfig, checkpoint: Callable[..., Checkpoint], tmp_path: Path
+    tiny: ViTConfig, checkpoint: Callable[..., Checkpoint], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     convert(checkpoint(tiny), tmp_path / "f.npz", "official")
-    entry = ENTRIES[0]
+    entry = replace(ENTRIES[0], name="tiny-published", model="ViT-Mu/4@16")
+    monkeypatch.setitem(ZOO, entry.name, entry)
     asked: list[str] = []
-    found = open_checkpoint(entry.name, fetch=lambda name: (asked.append(name), tmp_path / "f.npz")[1])
-    assert asked == [entry.name]
+
+    def fetch(name: str) -> Path:
+        asked.append(name)
+        return tmp_path / "f.npz"
+
+    with pytest.raises(ModelError, match="is not ViT-Mu/4@16"):  # a mirror that serves something else
+        open_checkpoint(entry.name, fetch=fetch)
+    published = SIZES["Mu"]._replace(depth=tiny.depth, width=tiny.width, mlp=tiny.mlp, heads=tiny.heads)
+    monkeypatch.setitem(SIZES, "Mu", published)
+    found = open_checkpoint(entry.name, fetch=fetch)
+    assert asked == [entry.name] * 2
     assert (found.card.source, found.card.licence) == (entry.address, entry.licence)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"positions": "bicubik"}, "did you mean bicubic"),
+        ({"classes": "abc"}, "no list of different names"),
+        ({"classes": ["a", "a"]}, "no list of different names"),
+        ({"patch": "8"}, "patch: '8' is not a whole number"),
+        ({"image": 17}, "not a multiple of patch"),
+    ],
+)
+def test_a_wrong_wish_is_answered_with_a_sentence(
+    options: dict[str, object], sentence: str, tiny: ViTConfig, tmp_path: Path
+) -> None:
+    patchwords.save(build(tiny), tmp_path / "f.safetensors")
+    with pytest.raises(UsageError, match=sentence):
+        patchwords.load(tmp_path / "f.safetensors", **options)
+
+
+def test_a_model_loaded_without_gradients_can_still_be_trained(tiny: ViTConfig, tmp_path: Path) -> None:
+    patchwords.save(build(tiny), tmp_path / "f.safetensors")
+    with torch.inference_mode():
+        model = patchwords.load(tmp_path / "f.safetensors")
+    model(torch.zeros(1, tiny.channels, *tiny.image)).sum().backward()
+
+
+def test_only_a_model_can_be_saved(tiny: ViTConfig, tmp_path: Path) -> None:
+    for other in (nn.Linear(2, 2), torch.compile(build(tiny))):
+        with pytest.raises(UsageError, match="save the one that was compiled or wrapped"):
+            patchwords.save(other, tmp_path / "f.safetensors")
+
+
+def test_the_name_of_a_model_has_no_weights_to_load() -> None:
+    with pytest.raises(UsageError, match="build it"):
+        patchwords.load("ViT-B/16")
+    with pytest.raises(UsageError, match="did you mean deit-s16"):
+        patchwords.load("deit-s17")

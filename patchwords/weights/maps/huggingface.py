@@ -1,7 +1,6 @@
 """transformers: the names of files on the Hub, then version 5's in memory; a bare ViTModel has them without `vit.`."""
 
-from patchwords.weights.maps.timm import pair
-from patchwords.weights.rules import JOIN, Rule
+from patchwords.weights.rules import JOIN, Rule, pair
 
 
 def vit(heads: int) -> list[Rule]:

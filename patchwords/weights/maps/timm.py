@@ -1,11 +1,8 @@
 """timm, and with the same names DeiT's and MAE's `.pth` files."""
 
-import torch
-
-from patchwords.weights.rules import Change, Rule
+from patchwords.weights.rules import Change, Rule, pair
 
 ONE_BY_ONE = Change(lambda x: x.flatten(1), lambda x: (x[:, :, None, None],))  # a head written as a 1x1 convolution
-KEY_VALUE = Change(lambda k, v: torch.cat([k, v]), lambda x: tuple(x.chunk(2)))
 
 # Held by these files beside the encoder: MAE's decoder and mask token serve its pre-training only.
 IGNORE = (
@@ -18,10 +15,6 @@ IGNORE = (
         for leaf in ("weight", "bias")
     ),
 )
-
-
-def pair(theirs: str, ours: str) -> list[Rule]:
-    return [Rule(f"{theirs}.weight", f"{ours}.weight"), Rule(f"{theirs}.bias", f"{ours}.bias")]
 
 
 def hybrid_root(heads: int) -> list[Rule]:

@@ -1,7 +1,6 @@
 """torchvision's VisionTransformer; its published files still have the MLP's first names, linear_1 and linear_2."""
 
-from patchwords.weights.maps.timm import pair
-from patchwords.weights.rules import Rule
+from patchwords.weights.rules import Rule, pair
 
 
 def vit(heads: int) -> list[Rule]:
