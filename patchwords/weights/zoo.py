@@ -80,6 +80,7 @@ MAE = Folder(
     BICUBIC,
 )
 TORCHVISION = Folder("https://download.pytorch.org/models", "BSD-3-Clause", "pytorch/vision", IMAGENET)
+TORCHVISION_L16 = replace(TORCHVISION, preprocess=replace(IMAGENET, crop=224 / 242))
 SWAG = Folder(
     "https://download.pytorch.org/models",
     "CC-BY-NC-4.0",
@@ -149,7 +150,7 @@ ENTRIES: tuple[Entry, ...] = (
     MAE.entry("mae-h14", "ViT-H/14", 2406, 0, "mae_pretrain_vit_huge.pth"),
     TORCHVISION.entry("torchvision-vit-b16", "ViT-B/16", 330, 1000, "vit_b_16-c867db91.pth", "c867db91"),
     TORCHVISION.entry("torchvision-vit-b32", "ViT-B/32", 337, 1000, "vit_b_32-d86f8d99.pth", "d86f8d99"),
-    TORCHVISION.entry("torchvision-vit-l16", "ViT-L/16", 1161, 1000, "vit_l_16-852ce7e3.pth", "852ce7e3"),
+    TORCHVISION_L16.entry("torchvision-vit-l16", "ViT-L/16", 1161, 1000, "vit_l_16-852ce7e3.pth", "852ce7e3"),
     TORCHVISION.entry("torchvision-vit-l32", "ViT-L/32", 1169, 1000, "vit_l_32-c7638314.pth", "c7638314"),
     SWAG.entry("torchvision-swag-b16-384", "ViT-B/16@384", 331, 1000, "vit_b_16_swag-9ac1b537.pth", "9ac1b537"),
     SWAG.entry("torchvision-swag-l16-512", "ViT-L/16@512", 1164, 1000, "vit_l_16_swag-4f3808c9.pth", "4f3808c9"),
