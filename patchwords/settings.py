@@ -63,9 +63,12 @@ def assignments(words: Iterable[str]) -> Table:
 
 
 def check(value: Any) -> None:
-    """What the types of a dataclass allow, for values made in Python: words of a Literal, and parts of a choice."""
+    """What the types of a dataclass allow, for values made in Python: words of a Literal, parts of a choice, pairs."""
     for name, kind in _hints(value.__class__).items():
         given = getattr(value, name)
+        numbers = [type(number) for number in given] if isinstance(given, tuple) else []
+        if kind == tuple[int, int] and numbers != [int, int]:
+            raise UsageError(f"{name}: {given!r} is not a pair (height, width) of whole numbers")
         if _is_literal(kind) and (not isinstance(given, str) or given not in get_args(kind)):
             raise UsageError(f"{name}: {_refusal(given, get_args(kind))}")
         if _is_choice(kind) and not isinstance(given, get_args(kind)):

@@ -549,6 +549,13 @@ def test_offline_asks_for_no_socket_and_says_where_it_looked(tmp_path: Path, mon
     assert list(tmp_path.iterdir()) == []
 
 
+def test_the_environment_can_forbid_the_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    no_sockets(monkeypatch)
+    monkeypatch.setenv("PATCHWORDS_OFFLINE", "1")
+    with pytest.raises(NetworkError, match="nothing is downloaded offline"):
+        store.fetch("vit-b16-i21k", cache=tmp_path)
+
+
 def test_offline_gives_what_is_there(mirror: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = store.fetch(NAME, mirror=mirror, cache=tmp_path)
     no_sockets(monkeypatch)

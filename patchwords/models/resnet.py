@@ -11,7 +11,7 @@ from patchwords.layers.bottleneck import PRE, Form, NormReLU, Root, check_groups
 from patchwords.layers.encoder import check_layers
 from patchwords.layers.head import Linear
 from patchwords.models.model import Model
-from patchwords.settings import at_least
+from patchwords.settings import at_least, check
 
 # Units in each stage, by depth.
 UNITS: dict[int, tuple[int, int, int, int]] = {
@@ -37,6 +37,7 @@ class ResNetConfig:
     head: Linear = field(default_factory=Linear)
 
     def __post_init__(self) -> None:
+        check(self)
         at_least(1, units=min(self.units, default=0), width=self.width, channels=self.channels, image=min(self.image))
         at_least(0, classes=self.classes)
         check_groups(self.width)

@@ -28,9 +28,8 @@ def check_pictures(images: Tensor, channels: int) -> None:
 def patchify(images: Tensor, patch: tuple[int, int]) -> Tensor:
     """(batch, channels, height, width) to (batch, patches, patch height · patch width · channels), row by row."""
     rows, cols = grid((images.shape[2], images.shape[3]), patch)
-    x = images.unflatten(3, (cols, patch[1])).unflatten(
-        2, (rows, patch[0])
-    )  # (batch, channels, rows, tall, cols, wide)
+    x = images.unflatten(3, (cols, patch[1])).unflatten(2, (rows, patch[0]))
+    # (batch, channels, rows, tall, cols, wide)
     return x.permute(0, 2, 4, 3, 5, 1).flatten(3).flatten(1, 2)
 
 

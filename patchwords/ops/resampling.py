@@ -24,7 +24,7 @@ def resample_table(table: Tensor, old: Grid, new: Grid, convention: Convention =
     if old == new:
         return table
     special = table.shape[1] - old[0] * old[1]
-    maps = table[:, special:].float().mT.unflatten(2, old)  # (1, width, rows, cols)
+    maps = table[:, special:].double().mT.unflatten(2, old)  # (1, width, rows, cols)
     maps = F.interpolate(maps, size=new, **CONVENTIONS[convention])  # type: ignore[arg-type]
     return torch.cat([table[:, :special], maps.flatten(2).mT.to(table.dtype)], 1)
 
@@ -33,7 +33,7 @@ def resample_line(table: Tensor, length: int) -> Tensor:
     """Rows of a (rows, width) table stretched to another length, linearly, ends on ends."""
     if table.shape[0] == length:
         return table
-    line = F.interpolate(table.float().mT[None], size=length, mode="linear", align_corners=True)
+    line = F.interpolate(table.double().mT[None], size=length, mode="linear", align_corners=True)
     return line[0].mT.to(table.dtype).contiguous()
 
 

@@ -125,6 +125,8 @@ def _card(path: Path, config: Config, contents: Contents, format: Format, publis
         config = replace(config, **hub.read_model(table))
         hub.compare(table, config)
         classes = hub.read_classes(table, config.classes)
+    if table is not None and format.name == "timm" and isinstance(config, ViTConfig):
+        config = replace(config, pool=hub.read_pool(table, config))
     preprocess = hub.read_preprocess(contents.sidecars, config.image) or format.preprocess
     card = Card(model=config, preprocess=preprocess or Preprocess(), source=path.name)
     if published:

@@ -114,7 +114,7 @@ def _position(
                 return Learned1D(over=over), size or (side * unit[0], side * unit[1])
     raise ModelError(
         f"{rows} positions with {len(special)} special tokens are for no picture of {told.image or 'equal sides'}: "
-        f"say its size in pixels, image=(height, width)"
+        f"say its size in pixels with trained_at=(height, width), or --image"
     )
 
 

@@ -10,12 +10,15 @@ from patchwords.data.preprocess import Interpolation, Preprocess
 from patchwords.errors import ModelError, UsageError
 from patchwords.layers.head import TanhMLP
 from patchwords.layers.mlp import Activation
+from patchwords.layers.pool import Mean, Pool
 from patchwords.models.resnet import ResNetConfig
 from patchwords.models.vit import ViTConfig
 from patchwords.weights.card import Card
 
 ACTIVATIONS: dict[str, Activation] = {"gelu": "gelu", "gelu_pytorch_tanh": "gelu-tanh", "gelu_new": "gelu-tanh"}
 FILTERS: dict[int, Interpolation] = {2: "bilinear", 3: "bicubic", 1: "lanczos"}  # Pillow's numbers
+
+TIMM_POOLS = {"token": "class", "avg": "mean", "map": "map"}
 
 # What config.json repeats of the weights' shapes.
 SAID = (
@@ -72,6 +75,16 @@ def compare(table: Mapping[str, Any], config: ViTConfig | ResNetConfig) -> None:
     for key, value in said.items():
         if value not in (found[key], [found[key]] * 2):
             raise ModelError(f"config.json says {key} = {value!r}, the weights are of {found[key]!r}")
+
+
+def read_pool(table: Mapping[str, Any], config: ViTConfig) -> Pool:
+    """The pool that timm's config.json names, which its tensors tell only in part."""
+    said = table.get("global_pool")
+    if said == "avg" and config.pool.kind == "class":
+        return Mean()  # the class token is there, and not asked
+    if said in TIMM_POOLS and TIMM_POOLS[said] != config.pool.kind:
+        raise ModelError(f"config.json says global_pool = {said!r}, the weights have a {config.pool.kind!r} pool")
+    return config.pool
 
 
 def read_image(table: Mapping[str, Any]) -> tuple[int, int] | None:

@@ -9,6 +9,7 @@ import patchwords
 from patchwords import download
 from patchwords.weights import store, zoo
 from patchwords.weights.files import read
+from patchwords.weights.formats import NAMES
 from patchwords.weights.zoo import HALF, Entry
 
 
@@ -133,3 +134,8 @@ def test_a_setting_that_the_format_cannot_keep_is_refused(run, native: Path) -> 
 
 def test_nothing_is_said_where_there_is_nothing_to_say(run, native: Path) -> None:
     assert run("convert", str(native), str(native.parent / "y.safetensors")).err == ""
+
+
+def test_the_help_names_every_format(run) -> None:
+    said = run("convert", "--help").out
+    assert [name for name in NAMES if name not in said] == []

@@ -288,6 +288,8 @@ def test_a_bag_of_patches_takes_any_number_of_them(randomised: Randomise) -> Non
         ({"encoder": "foo"}, "encoder: 'foo' is not one of global, axial"),
         ({"biases": "q"}, "biases: 'q' is not one of qkv, none"),
         ({"pool": "mean"}, "pool: 'mean' is not a part"),
+        ({"image": 384}, "image: 384 is not a pair"),
+        ({"patch": (8.0, 8.0)}, "patch: .* is not a pair"),
         ({"epsilon": -1.0}, "epsilon -1.0 is not between 0 and 1"),
         ({"depth": 100_000}, "depth 100000 is more than 1000"),
         ({"encoder": "axial", "pool": Mean()}, "the axial encoder has no place for special tokens"),

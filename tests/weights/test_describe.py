@@ -147,7 +147,7 @@ def test_pictures_of_other_channels_are_centred(tiny: ViTConfig, checkpoint: Ope
 
 def test_a_table_for_an_oblong_picture_needs_its_size(tiny: ViTConfig) -> None:
     config = replace(tiny, image=(16, 28))  # 4 x 7 patches
-    with pytest.raises(ModelError, match=r"29 positions .* image=\(height, width\)"):
+    with pytest.raises(ModelError, match=r"29 positions .* trained_at=\(height, width\)"):
         described(config, heads=3)
     found = described(config, heads=3, image=(16, 28))
     assert (found.image, found.grid) == ((16, 28), (4, 7))  # type: ignore[union-attr]

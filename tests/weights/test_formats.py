@@ -807,6 +807,27 @@ def test_a_config_of_another_model_is_refused(key: str, value: object, checkpoin
         open_checkpoint(tmp_path / "folder")
 
 
+def timm_folder(checkpoint: Checkpoint, folder: Path, pool: str) -> Path:
+    """As on the Hub: config.json beside the weights."""
+    folder.mkdir()
+    convert(checkpoint, folder / "model.safetensors", "timm")
+    statistics = {"mean": [0.1, 0.2, 0.3], "std": [0.4, 0.5, 0.6], "crop_pct": 0.9, "interpolation": "bicubic"}
+    (folder / "config.json").write_text(json.dumps({"global_pool": pool, "pretrained_cfg": statistics}))
+    return folder
+
+
+def test_a_timm_folder_says_its_pool_and_how_pictures_are_prepared(checkpoint: Open, tmp_path: Path) -> None:
+    wanted = checkpoint(spoken(TINY, "timm"))
+    found = open_checkpoint(timm_folder(wanted, tmp_path / "token", "token"), heads=3)
+    assert found.card.model.pool.kind == "class"
+    assert (found.card.preprocess.mean, found.card.preprocess.crop) == ((0.1, 0.2, 0.3), 0.9)
+    assert found.notes == []
+    found = open_checkpoint(timm_folder(wanted, tmp_path / "avg", "avg"), heads=3)
+    assert found.card.model.pool == Mean()
+    with pytest.raises(ModelError, match="global_pool = 'map'"):
+        open_checkpoint(timm_folder(wanted, tmp_path / "map", "map"), heads=3)
+
+
 def test_a_missing_partner_is_named(tmp_path: Path) -> None:
     tensors = drawn(official())
     del tensors["Transformer/encoderblock_0/MultiHeadDotProductAttention_1/query/kernel"]
