@@ -9,10 +9,8 @@ READY := $(VENV)/.ready
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(READY) ## show a model, check all of them against the paper and through every checkpoint format
-	$(VENV)/bin/patchwords show ViT-B/16
-	@echo
-	$(VENV)/bin/python examples/paper_models.py
+demo: $(READY) ## train the default model on the built-in digits and leave a report to look at
+	$(VENV)/bin/patchwords train
 
 # One thread in each worker: two workers with all threads each would fight for the same cores.
 test: lint ## lint, then the tests on WORKERS processes

@@ -1,6 +1,6 @@
 """Builds the models of the paper, checks their sizes, and takes one through every checkpoint format and back.
 
-Run it with `make demo`, or with `python examples/paper_models.py`.
+Run it with `python examples/paper_models.py`.
 """
 
 from pathlib import Path

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from patchwords.models.build import build as build
+    from patchwords.training.train import train as train
     from patchwords.weights.load import load as load
     from patchwords.weights.load import save as save
 
@@ -14,6 +15,7 @@ _HOMES = {
     "build": "patchwords.models.build",
     "load": "patchwords.weights.load",
     "save": "patchwords.weights.load",
+    "train": "patchwords.training.train",
 }
 
 

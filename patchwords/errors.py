@@ -31,6 +31,12 @@ class ResourceError(PatchwordsError):
     exit_code = 5
 
 
+class NonFiniteError(PatchwordsError):
+    """The loss, a gradient or a weight became infinite or no number at all."""
+
+    exit_code = 6
+
+
 class NetworkError(PatchwordsError):
     """The network did not answer, answered something else, or was forbidden."""
 

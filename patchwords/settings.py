@@ -1,5 +1,6 @@
 """Tables (TOML, JSON, key=value) to frozen dataclasses and back: strict, and an unknown key hears the nearest name."""
 
+import copy
 import dataclasses
 import difflib
 import re
@@ -42,13 +43,21 @@ def write(value: object) -> Table:
 def change(value: T, changes: Mapping[str, Any]) -> T:
     """`value` with dotted keys replaced; a new `kind` starts that part afresh."""
     table = write(value)
-    for key in sorted(changes, key=lambda key: not key.endswith("kind")):  # a kind first, then what belongs to it
+    for key in sorted(changes, key=_rank):
         *path, leaf = key.split(".")
         part = _descend(table, path, key)
         if leaf == "kind" and part.get("kind") != changes[key]:
             part.clear()
-        part[leaf] = changes[key]
+        part[leaf] = _spelt(part.get(leaf), changes[key])
     return read(table, type(value))
+
+
+def dotted(table: Mapping[str, Any], prefix: str = "") -> Table:
+    """Nested tables as one table of dotted keys, which is what `change` takes."""
+    flat: Table = {}
+    for key, value in table.items():
+        flat |= dotted(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
+    return flat
 
 
 def assignments(words: Iterable[str]) -> Table:
@@ -104,6 +113,18 @@ def nearest(name: str, names: Iterable[str]) -> str:
     if not names:
         return "there is nothing to set here"
     return f"did you mean {' or '.join(found)}?" if found else f"there are {', '.join(names)}"
+
+
+def _rank(key: str) -> tuple[int, bool]:
+    """A part first, then its kind, then what belongs to it."""
+    return key.count("."), not key.endswith("kind")
+
+
+def _spelt(before: Any, after: Any) -> Any:
+    """A word for a part is short for a table with that kind, and tables are copied, since keys may follow into them."""
+    if isinstance(before, dict) and "kind" in before and isinstance(after, str):
+        return {"kind": after}
+    return copy.deepcopy(after) if isinstance(after, Mapping) else after
 
 
 def _descend(table: Table, path: list[str], key: str) -> Table:
@@ -224,6 +245,18 @@ def _read_dataclass(into: Any) -> Callable[[Any, type], Any]:
     return hook
 
 
+def _is_number_or_word(kind: Any) -> bool:
+    """`int | Literal["auto"]`: a number, or a word that stands for one."""
+    return any(part is int for part in get_args(kind)) and any(_is_literal(part) for part in get_args(kind))
+
+
+def _number_or_word(value: Any, kind: Any) -> Any:
+    words = [word for part in get_args(kind) if _is_literal(part) for word in get_args(part)]
+    if type(value) is not int and value not in words:
+        raise ValueError(f"{value!r} is not a whole number or {' or '.join(words)}")
+    return value
+
+
 def _is_sequence(kind: Any) -> bool:
     return get_origin(kind) is tuple and get_args(kind)[1:] == (Ellipsis,)
 
@@ -251,6 +284,7 @@ _CONVERTER.register_structure_hook(str, _exactly(str, "a text"))
 _CONVERTER.register_structure_hook(bool, _exactly(bool, "true or false"))
 _CONVERTER.register_structure_hook_func(lambda kind: kind == tuple[int, int], _pair)
 _CONVERTER.register_structure_hook_func(_is_literal, _literal)
+_CONVERTER.register_structure_hook_func(_is_number_or_word, _number_or_word)
 _CONVERTER.register_structure_hook_factory(_is_sequence, _read_sequence)
 _CONVERTER.register_structure_hook_factory(dataclasses.is_dataclass, _read_dataclass)
 _CONVERTER.register_structure_hook_factory(_is_choice, _choose)

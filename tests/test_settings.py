@@ -50,6 +50,8 @@ class Drawing:
     shape: Round | Angular = field(default_factory=Round)
     deep: Deep | None = None
     mode: Literal["fast", "slow"] = "fast"
+    copies: int | Literal["auto", "all"] = 1
+    free: dict[str, Any] = field(default_factory=dict)
 
 
 DRAWING = Drawing(count=1)
@@ -80,6 +82,8 @@ def test_a_table_is_read_into_all_its_parts() -> None:
         "shape": {"kind": "angular", "corners": 6, "style": "soft"},
         "deep": {"inner": {"corners": 5}, "note": "n"},
         "mode": "slow",
+        "copies": "auto",
+        "free": {"a": 1, "b": {"c": [2]}},
     }
     assert settings.read(table, Drawing) == Drawing(
         count=3,
@@ -92,6 +96,8 @@ def test_a_table_is_read_into_all_its_parts() -> None:
         shape=Angular(corners=6, style="soft"),
         deep=Deep(inner=Angular(corners=5), note="n"),
         mode="slow",
+        copies="auto",
+        free={"a": 1, "b": {"c": [2]}},
     )
 
 
@@ -148,6 +154,11 @@ def test_everything_that_is_wrong_is_said_at_once() -> None:
         ("size", [1.0, 2], "size: [1.0, 2] is not a whole number or a pair [height, width]"),
         ("size", "12", "size: '12' is not a whole number or a pair [height, width]"),
         ("size", True, "size: True is not a whole number or a pair [height, width]"),
+        ("copies", "atuo", "copies: 'atuo' is not a whole number or auto or all"),
+        ("copies", 2.0, "copies: 2.0 is not a whole number or auto or all"),
+        ("copies", True, "copies: True is not a whole number or auto or all"),
+        ("copies", ["auto"], "copies: ['auto'] is not a whole number or auto or all"),
+        ("copies", None, "copies: None is not a whole number or auto or all"),
     ],
 )
 def test_a_value_of_the_wrong_type_is_refused(key: str, value: Any, sentence: str) -> None:
@@ -183,6 +194,13 @@ def test_a_whole_number_stands_for_a_number() -> None:
 @pytest.mark.parametrize(("value", "size"), [(7, (7, 7)), ([7, 8], (7, 8)), ((7, 8), (7, 8))])
 def test_one_number_stands_for_a_pair(value: Any, size: tuple[int, int]) -> None:
     assert settings.read({"count": 1, "size": value}, Drawing).size == size
+
+
+@pytest.mark.parametrize("copies", [0, -3, 12, "auto", "all"])
+def test_a_word_may_stand_for_a_number(copies: Any) -> None:
+    drawing = settings.read({"count": 1, "copies": copies}, Drawing)
+    assert drawing.copies == copies
+    assert settings.read(settings.write(drawing), Drawing) == drawing
 
 
 # Kinds.
@@ -281,6 +299,25 @@ def test_a_part_may_be_replaced_as_a_whole() -> None:
     assert settings.change(DRAWING, {"shape": {"kind": "round", "radius": 4}}).shape == Round(radius=4.0)
 
 
+@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize("whole", ["angular", {"kind": "angular"}])
+def test_a_part_and_keys_within_it_go_together_in_whatever_order_they_come(order: int, whole: Any) -> None:
+    changes = [("shape", whole), ("shape.corners", 3)][::order]
+    assert settings.change(Drawing(count=1, shape=Round(radius=9.0)), dict(changes)).shape == Angular(corners=3)
+    assert whole in ("angular", {"kind": "angular"})  # what was given is not changed with it
+
+
+def test_a_word_for_the_kind_that_is_there_starts_it_afresh() -> None:
+    assert settings.change(Drawing(count=1, shape=Angular(corners=7)), {"shape": "angular"}).shape == Angular()
+
+
+def test_a_free_table_is_changed_by_dotted_keys_like_any_other() -> None:
+    before = Drawing(count=1, free={"a": 1})
+    after = settings.change(before, {"free.b.c": 2, "free.d": "x"})
+    assert after.free == {"a": 1, "b": {"c": 2}, "d": "x"}
+    assert before.free == {"a": 1}
+
+
 def test_a_part_that_was_not_there_is_made_by_its_keys() -> None:
     assert settings.change(DRAWING, {"deep.note": "n"}).deep == Deep(note="n")
 
@@ -310,6 +347,20 @@ def test_a_model_can_be_changed_into_another_that_is_checked() -> None:
 def test_the_kind_of_a_model_itself_cannot_be_changed() -> None:
     with pytest.raises(UsageError, match="kind 'resnet' is not vit"):
         settings.change(named("ViT-Mu/16"), {"kind": "resnet"})
+
+
+# Dotted keys.
+
+
+def test_dotted_keys_are_the_ways_to_the_plain_values() -> None:
+    table = {"a": 1, "b": {"c": [2, 3], "d": {"e": None}}, "f.g": {"h": "x"}}
+    assert settings.dotted(table) == {"a": 1, "b.c": [2, 3], "b.d.e": None, "f.g.h": "x"}
+    assert settings.dotted({}) == settings.dotted({"a": {}}) == {}
+
+
+def test_dotted_keys_of_everything_that_is_set_make_it_again() -> None:
+    drawing = Drawing(count=4, shape=Angular(corners=3, style="soft"), deep=Deep(note="n"), free={"a": {"b": 2}})
+    assert settings.change(DRAWING, settings.dotted(settings.write(drawing))) == drawing
 
 
 # Words of a command line.

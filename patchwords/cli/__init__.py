@@ -13,7 +13,12 @@ import typer
 from patchwords import __version__
 from patchwords.errors import PatchwordsError
 
-VERBS = ("show", "convert")  # each the name of a module here, whose function of that name is the command
+VERBS = (
+    "train",
+    "check",
+    "show",
+    "convert",
+)  # each the name of a module here, whose function of that name is the command
 
 app = typer.Typer(
     help="Vision Transformers: from a folder of pictures to a trained, examined, exported and served model.",

@@ -18,10 +18,10 @@ class Output:
     def __init__(self, as_json: bool, quiet: bool):
         self.as_json = as_json
         self.quiet = quiet
-        self.console = Console(highlight=False, soft_wrap=True)
+        self.console = Console(highlight=False, emoji=False, soft_wrap=True)
         if not self.console.is_terminal:
             self.console.width = WIDTH
-        self.talk = Console(stderr=True, highlight=False, quiet=quiet, soft_wrap=True)
+        self.talk = Console(stderr=True, highlight=False, emoji=False, quiet=quiet, soft_wrap=True)
 
     def json(self, result: Mapping[str, Any]) -> None:
         if self.as_json:

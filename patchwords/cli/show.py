@@ -1,179 +1,122 @@
-"""`patchwords show NAME`: a model, a weights file, or the lists of both."""
+"""`patchwords show NAME`: a model, weights, a recipe, a run, what training will see, or the lists of these."""
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from patchwords.cli.options import Heads, Image, Json, Quiet, Set, pair
+from patchwords.cli.options import Heads, Image, Json, Mirror, Offline, Quiet, Set, pair
 from patchwords.errors import UsageError
 
-if TYPE_CHECKING:
-    from patchwords.cli.output import Output
-    from patchwords.models.cost import Cost
-    from patchwords.models.names import Config
+LISTS = ("models", "recipes", "zoo")
+KINDS: dict[str, tuple[str, tuple[str, ...]]] = {  # what each is called, and the options that it takes
+    "list": ("a list", ()),
+    "page": ("a page of pictures", ("--image", "--set", "--out", "--offline", "--mirror")),
+    "recipe": ("a recipe, whose settings are changed with --set", ("--set",)),
+    "run": ("a run, which says it itself", ()),
+    "file": ("a file, which says it itself", ("--image", "--heads")),
+    "entry": ("published weights", ()),
+    "model": ("a model, whose parts are changed with --set", ("--classes", "--channels", "--image", "--set")),
+}
 
 
 def show(
     name: Annotated[
         str,
-        typer.Argument(metavar="NAME", help="A model (ViT-B/16@384), weights, `models` or `zoo`."),
+        typer.Argument(
+            metavar="NAME",
+            help="A model (ViT-B/16@384), weights, a recipe, a run folder; `models`, `recipes`, `zoo` or `augment`.",
+        ),
     ],
+    words: Annotated[list[str], typer.Argument(metavar="RECIPE DATA", help="For `augment`.", show_default=False)] = [],  # noqa: B006
     classes: Annotated[int | None, typer.Option(help="Number of classes; 0 for no head.")] = None,
     channels: Annotated[int | None, typer.Option(help="Channels of the pictures.")] = None,
     image: Image = None,
     heads: Heads = None,
     setting: Set = [],  # noqa: B006
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The page of `augment`.", show_default="augment.png")
+    ] = None,
+    offline: Offline = False,
+    mirror: Mirror = "",
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Show a model, a weights file, or lists of both.
+    """Show a model, a weights file, a recipe, a run, or lists of these.
 
     Of a model: parameters, multiply-adds, memory, layers. Of a file: what it holds, without loading it whole.
-    --set changes a part of a model: pool.kind=mean special=[] position.kind=sincos-2d head.kind=mlp width=384 …
+    Of a recipe: every setting, as a file to change and train with. Of a run: how far it got, how well, what to do next.
+    `augment` draws a page of pictures as a model will see them when it is trained by RECIPE on DATA.
+    --set changes a part of a model (pool.kind=mean head.kind=mlp width=384 …) or a setting of a recipe.
     """
     from patchwords import settings
     from patchwords.cli.output import Output
-    from patchwords.models import names
+    from patchwords.cli.shown import augment, models, recipes, runs, weights
     from patchwords.models.build import configure
+
+    output, path = Output(as_json, quiet), Path(name)
+    given: dict[str, object] = {"--classes": classes, "--channels": channels, "--image": image, "--heads": heads}
+    given |= {"--set": setting or None, "--out": out, "--offline": offline or None, "--mirror": mirror or None}
+    kind = _kind(name)
+    _refuse(kind, words, given)
+    changes = settings.assignments(setting)
+    match kind:
+        case "list":
+            {"models": models.show_models, "recipes": recipes.show_recipes, "zoo": weights.show_zoo}[name](output)
+        case "page":
+            changes |= {} if image is None else {"image": pair(image)}
+            page = out or Path("augment.png")
+            augment.show_augment(output, *_two(words), page, changes, offline=offline, mirror=mirror)
+        case "recipe":
+            recipes.show_recipe(output, name, changes)
+        case "run":
+            runs.show_run(output, path)
+        case "file":
+            weights.show_file(output, path, heads, pair(image))
+        case "entry":
+            weights.show_entry(output, name)
+        case "model":
+            config = configure(name, classes=classes, channels=channels, image=pair(image))
+            models.show_model(output, name, settings.change(config, changes))
+
+
+def _kind(name: str) -> str:
+    """What a name stands for; a recipe of the package goes before a file of that name, as for `train --recipe`."""
+    from patchwords.models import names
     from patchwords.settings import nearest
+    from patchwords.training import recipe
     from patchwords.weights.zoo import ZOO
 
-    output = Output(as_json, quiet)
-    given = {"--classes": classes, "--channels": channels, "--image": image, "--heads": heads, "--set": setting or None}
-    if name in ("models", "zoo"):
-        _refuse(given, "a list")
-        (_models if name == "models" else _zoo)(output)
-    elif name and Path(name).exists():
-        _refuse(given, "a file, which says it itself", allowed=("--image", "--heads"))
-        _file(output, Path(name), heads, pair(image))
-    elif name in ZOO:
-        _refuse(given, "published weights")
-        _entry(output, name)
-    elif not names.GRAMMAR.fullmatch(name):
-        near = nearest(name, [*names.NAMES, *ZOO])
-        lists = "`patchwords show models` and `patchwords show zoo` list them"
-        advice = near if near.startswith("did you mean") else lists
-        raise UsageError(f"{name!r} does not exist, as a file, a model or published weights; {advice}")
-    else:
-        _refuse(given, "a model; write --set heads=…", allowed=("--classes", "--channels", "--image", "--set"))
-        config = configure(name, classes=classes, channels=channels, image=pair(image))
-        _model(output, name, settings.change(config, settings.assignments(setting)))
+    path = Path(name)
+    found = {
+        "list": name in LISTS,
+        "page": name == "augment",
+        "recipe": name in recipe.names() or (path.suffix == ".toml" and path.is_file()),
+        "run": (path / "recipe.toml").is_file(),
+        "file": bool(name) and path.exists(),
+        "entry": name in ZOO,
+        "model": bool(names.GRAMMAR.fullmatch(name)),
+    }
+    for kind, fits in found.items():
+        if fits:
+            return kind
+    near = nearest(name, [*names.NAMES, *ZOO, *recipe.names(), *LISTS, "augment"])
+    lists = "`patchwords show models`, `show recipes` and `show zoo` list them"
+    advice = near if near.startswith("did you mean") else lists
+    raise UsageError(f"{name!r} does not exist, as a file, a model, a recipe, a run or published weights; {advice}")
 
 
-def _refuse(given: Mapping[str, object], what: str, allowed: tuple[str, ...] = ()) -> None:
-    """An option that would be ignored is refused."""
+def _refuse(kind: str, words: list[str], given: Mapping[str, object]) -> None:
+    """An option or a word that would be ignored is refused."""
+    what, allowed = KINDS[kind]
+    if words and kind != "page":
+        raise UsageError(f"{words[0]!r} is a word too many: only `show augment RECIPE DATA` takes further ones")
     if wrong := [option for option, value in given.items() if value is not None and option not in allowed]:
         raise UsageError(f"{wrong[0]} does not apply to {what}")
 
 
-def _model(output: "Output", name: str, config: "Config") -> None:
-    from patchwords import settings
-    from patchwords.cli.output import count, size
-    from patchwords.models.cost import cost
-
-    costs = cost(config)
-    output.json({"name": name} | _numbers(costs) | {"config": settings.write(config)})
-    height, width = config.image
-    output.text(f"{name}: {config.channels} channels of {height}x{width}, {config.classes} classes")
-    output.text(f"  parameters     {count(costs.parameters)}")
-    output.text(f"  multiply-adds  {costs.macs / 1e9:.3f} G a picture")
-    memory = costs.memory
-    output.text(
-        f"  memory         {size(memory['float32'])} in float32, {size(memory['bfloat16'])} in bfloat16; "
-        f"{size(memory['training'])} to train with Adam, activations aside"
-    )
-    output.text("")
-    _layers(output, costs)
-
-
-def _numbers(costs: "Cost") -> dict[str, object]:
-    from dataclasses import asdict
-
-    rows = [asdict(row) for row in costs.rows]
-    return {"parameters": costs.parameters, "macs": costs.macs, "memory": costs.memory, "layers": rows}
-
-
-def _layers(output: "Output", costs: "Cost") -> None:
-    from patchwords.cli.output import count
-
-    output.table(
-        ("layer", "what", "output", "parameters", "multiply-adds"),
-        [
-            (row.name, row.kind, "x".join(map(str, row.output)), count(row.parameters), count(row.macs))
-            for row in costs.rows
-        ],
-    )
-
-
-def _models(output: "Output") -> None:
-    from patchwords.cli.output import count
-    from patchwords.models.cost import cost
-    from patchwords.models.names import NAMES, read
-
-    rows = []
-    for name in NAMES:
-        config = read(name)
-        with output.talk.status(f"counting {name}"):
-            costs = cost(config)
-        output.json({"name": name, "image": config.image, "parameters": costs.parameters, "macs": costs.macs})
-        rows.append(
-            (name, str(config.image[0]), str(config.classes), count(costs.parameters), f"{costs.macs / 1e9:.3f}")
-        )
-    output.table(("model", "image", "classes", "parameters", "G multiply-adds"), rows)
-    output.note("Any patch and size can be named: ViT-S/8@448x320, R50+ViT-L/16, ViT-B/16-gap, ViT-L/14-map.")
-
-
-def _zoo(output: "Output") -> None:
-    from patchwords.weights.zoo import ENTRIES
-
-    for entry in ENTRIES:
-        output.json(_public(entry.name))
-    rows = [(entry.name, entry.model, str(entry.classes), f"{entry.mebibytes} MiB", entry.licence) for entry in ENTRIES]
-    output.table(("name", "model", "classes", "size", "licence"), rows)
-
-
-def _entry(output: "Output", name: str) -> None:
-    table = _public(name)
-    output.json(table)
-    for key in ("name", "model", "classes", "address", "mebibytes", "sha256", "licence", "source", "cached"):
-        output.text(f"  {key:<10} {table[key]}")
-
-
-def _public(name: str) -> dict[str, object]:
-    from dataclasses import asdict
-
-    from patchwords.weights.store import location
-    from patchwords.weights.zoo import ZOO
-
-    place = location(ZOO[name])
-    return asdict(ZOO[name]) | {"cached": str(place) if place.exists() else ""}
-
-
-def _file(output: "Output", path: Path, heads: int | None, image: tuple[int, int] | None) -> None:
-    from patchwords import settings
-    from patchwords.cli.output import count
-    from patchwords.models.cost import cost
-    from patchwords.weights.checkpoint import open_checkpoint
-
-    checkpoint = open_checkpoint(path, heads=heads, image=image, depth="shapes")
-    card, costs = checkpoint.card, cost(checkpoint.card.model)
-    kinds = sorted({str(tensor.dtype).removeprefix("torch.") for tensor in checkpoint.state.values()})
-    for note in checkpoint.notes:
-        output.note(note)
-    output.json(
-        {"name": str(path), "format": checkpoint.format, "kinds": kinds, "card": settings.write(card)}
-        | {"tensors": len(checkpoint.state), "notes": checkpoint.notes}
-        | _numbers(costs)
-    )
-    model = card.model
-    output.text(f"{path}: {checkpoint.format}, {count(costs.parameters)} parameters in {', '.join(kinds)}")
-    output.text(f"  pictures   {model.channels} channels of {model.image[0]}x{model.image[1]}, {card.preprocess.fit}")
-    output.text(f"  mean       {list(card.preprocess.mean)}, deviation {list(card.preprocess.deviation)}")
-    output.text(f"  classes    {model.classes} {', '.join(card.classes[:8])}{' …' if len(card.classes) > 8 else ''}")
-    for key, value in (("source", card.source), ("licence", card.licence)):
-        if value:
-            output.text(f"  {key:<10} {value}")
-    output.text("")
-    _layers(output, costs)
+def _two(words: list[str]) -> tuple[str, str]:
+    if len(words) != 2:
+        raise UsageError("say which recipe and which data, for example: patchwords show augment scratch my_photos")
+    return words[0], words[1]

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from patchwords.errors import UsageError
-from patchwords.settings import check
+from patchwords.settings import at_least, check
 
 HALF = (0.5, 0.5, 0.5)  # the official models: [0, 255] to [-1, 1]
 
@@ -13,7 +13,7 @@ Interpolation = Literal["bilinear", "bicubic", "lanczos"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Preprocess:
-    """To `size`, the whole picture squashed or its centre cut out (that share `crop`); then (x - mean) / deviation."""
+    """Upright; to `size`, squashed whole or its centre cut out (that share `crop`); then (x - mean) / deviation."""
 
     size: tuple[int, int] = (224, 224)
     fit: Literal["squash", "crop"] = "squash"
@@ -21,9 +21,11 @@ class Preprocess:
     interpolation: Interpolation = "bilinear"
     mean: tuple[float, ...] = HALF
     deviation: tuple[float, ...] = HALF
+    orientation: Literal["upright", "stored"] = "upright"  # whether the camera's note (EXIF) is heeded
 
     def __post_init__(self) -> None:
         check(self)
+        at_least(1, size=min(self.size))
         if len(self.mean) != len(self.deviation) or not self.mean:
             raise UsageError(
                 f"mean has {len(self.mean)} numbers and deviation {len(self.deviation)}: one each a channel"

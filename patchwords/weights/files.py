@@ -166,6 +166,19 @@ def _torch_kind(dtype: np.dtype[Any]) -> torch.dtype:
     return _from_numpy(np.empty(1, dtype)).dtype
 
 
+def _save_safetensors(path: Path, state: State, metadata: dict[str, str]) -> None:
+    """The same bytes for the same contents: the library writes its metadata in an order that changes."""
+    save_file(state, path, metadata=metadata)
+    with path.open("r+b") as file:
+        length = int.from_bytes(file.read(8), "little")
+        header = json.loads(file.read(length))
+        header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+        text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode().ljust(length)
+        assert len(text) == length, "only the order changes"
+        file.seek(8)
+        file.write(text)
+
+
 def _save_npz(path: Path, state: State) -> None:
     arrays = {
         name: tensor.view(torch.int16).numpy().view("V2") if tensor.dtype == torch.bfloat16 else tensor.numpy()
@@ -227,7 +240,7 @@ READERS: dict[str, Callable[[Path, Depth], Contents]] = {
     **dict.fromkeys(TORCH_SUFFIXES, _torch),
 }
 WRITERS: dict[str, Callable[[Path, State, dict[str, str]], object]] = {
-    ".safetensors": lambda path, state, metadata: save_file(state, path, metadata=metadata),
+    ".safetensors": lambda path, state, metadata: _save_safetensors(path, state, metadata),
     ".npz": lambda path, state, metadata: _save_npz(path, state),
     **dict.fromkeys(TORCH_SUFFIXES, lambda path, state, metadata: torch.save(state, path)),
 }

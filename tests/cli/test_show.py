@@ -1,12 +1,20 @@
-"""`patchwords show`: the numbers of the paper from the command line, and files described without being loaded."""
+"""`patchwords show`: the numbers of the paper, files without loading them, recipes, runs, and what training sees."""
 
+import json
+import secrets
+import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 import patchwords
+from patchwords import settings
+from patchwords.training import recipe as recipes
+from patchwords.training.recipe import Recipe
 from patchwords.weights.card import Card
 
 
@@ -137,3 +145,184 @@ def test_the_options_of_a_model_are_refused_for_a_file(run, tmp_path: Path) -> N
     for option in (("--classes", "9"), ("--set", "pool.kind=mean"), ("--channels", "3")):
         assert run("show", str(tmp_path / "m.safetensors"), *option).code == 2
     assert run("show", str(tmp_path / "m.safetensors"), "--heads", "7").code == 4
+
+
+def test_the_recipes_are_listed_with_what_they_cite(run) -> None:
+    found = {line["name"]: line["says"] for line in run("show", "recipes", "--json").json}
+    assert list(found) == recipes.names()
+    assert "Table 3" in found["paper/imagenet-b16"]
+    assert all(found.values())
+    people = run("show", "recipes").out
+    assert [name for name in found if name not in people] == []
+
+
+@pytest.mark.parametrize("name", ["scratch", "digits", "finetune", "paper/imagenet-b16", "plain-vit"])
+def test_a_shown_recipe_is_a_recipe_file(run, tmp_path: Path, name: str) -> None:
+    (tmp_path / "mine.toml").write_text(run("show", name).out, encoding="utf-8")
+    assert recipes.read(tmp_path / "mine.toml") == recipes.read(name)
+    (found,) = run("show", str(tmp_path / "mine.toml"), "--json").json
+    assert settings.read(found["recipe"], Recipe) == recipes.read(name)
+
+
+def test_a_recipe_is_resolved_and_changed_as_asked(run) -> None:
+    words = ("--set", "optimizer.lr=0.5", "--set", "data.crop.kind=whole")
+    (found,) = run("show", "paper/imagenet-b16", *words, "--json").json
+    recipe = found["recipe"]
+    assert (recipe["model"], recipe["batch"], recipe["duration"]) == ("ViT-B/16", 4096, "300 epochs")
+    assert recipe["optimizer"]["lr"] == 0.5
+    assert recipe["data"]["crop"] == {"kind": "whole"}
+    assert "Table 3" in found["says"]
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("scrach",), "did you mean scratch"),
+        (("paper/imagenet-b15",), "did you mean paper/imagenet-b16"),
+        (("recipe",), "did you mean recipes"),
+        (("mine.toml",), "'mine.toml' does not exist"),
+        (("scratch", "--set", "optimizer.lrr=1"), "optimizer.lrr is not a setting; did you mean lr?"),
+        (("scratch", "--image", "32"), "--image does not apply to a recipe, whose settings are changed with --set"),
+        (("scratch", "digits"), "'digits' is a word too many: only `show augment RECIPE DATA` takes further ones"),
+        (("ViT-B/16", "ViT-L/16"), "'ViT-L/16' is a word too many"),
+        (("recipes", "--set", "a=b"), "--set does not apply to a list"),
+        (("ViT-B/16", "--out", "x.png"), "--out does not apply to a model"),
+        (("augment",), "patchwords show augment scratch my_photos"),
+        (("augment", "scratch"), "say which recipe and which data"),
+        (("augment", "scratch", "digits", "more"), "say which recipe and which data"),
+        (("augment", "scrach", "digits"), "recipe 'scrach' is neither a file nor known; did you mean scratch"),
+        (("augment", "digits", "nowhere"), "'nowhere' does not exist, as a folder, a file or a public data set"),
+        (("augment", "digits", "digits", "--out", "x.jpg"), "choose one that ends in .png"),
+        (("augment", "digits", "digits", "--classes", "3"), "--classes does not apply to a page of pictures"),
+        (("augment", "finetune", "digits"), "finetune leaves model and size open: say --image 224"),
+    ],
+)
+def test_wrong_words_about_recipes_and_pages(
+    run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], sentence: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    answer = run("show", *words)
+    assert answer.code == 2
+    assert sentence in answer.err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run on a few pictures of noise."""
+    place = tmp_path_factory.mktemp("trained")
+    images = np.random.default_rng(0).integers(0, 256, (40, 8, 8), dtype=np.uint8)
+    np.savez(place / "tiny.npz", images=images, labels=np.arange(40) % 2)
+    change = {"parts.depth": 1, "data.workers": 0}
+    options: dict[str, Any] = {"recipe": "digits", "epochs": 2, "batch": 16, "device": "cpu", "change": change}
+    return patchwords.train(place / "tiny.npz", **options, out=place / "a run").folder
+
+
+@pytest.fixture
+def finished(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return Path(shutil.copytree(trained, tmp_path / "a run")).relative_to(tmp_path)
+
+
+def test_a_run_is_summed_up(run, finished: Path) -> None:
+    (found,) = run("show", "a run", "--json").json
+    assert (found["model"], found["data"], found["classes"]) == ("ViT-Digits/2", "tiny", 2)
+    assert (found["pictures"], found["steps"], found["epochs"]) == ({"train": 32, "val": 8}, 4, 2)
+    assert found["status"] == "finished"
+    assert 0 <= found["best"]["accuracy"] <= 1
+    people = run("show", "a run").out
+    assert people.startswith("a run: ViT-Digits/2 on tiny\n")
+    assert "32 train, 8 val, of 2 classes" in people
+    assert "2 epochs, 4 steps of 2 epochs" in people
+    assert "`patchwords show 'a run/model.safetensors'`" in people
+    assert "\N{NO-BREAK SPACE}" not in people
+
+
+@pytest.mark.parametrize(
+    ("status", "sentence"),
+    [("", "not finished: it runs, or was killed"), ("stopped by Ctrl-C after step 2 of 4", "stopped by Ctrl-C")],
+)
+def test_an_unfinished_run_says_how_to_go_on(run, finished: Path, status: str, sentence: str) -> None:
+    told = json.loads((finished / "run.json").read_text("utf-8"))
+    (finished / "run.json").write_text(json.dumps(told | {"status": status}), encoding="utf-8")
+    (finished / "model.safetensors").unlink()
+    people = run("show", "a run").out
+    assert sentence in people
+    assert people.splitlines()[-1].endswith("`patchwords train --resume 'a run'` goes on with it")
+    assert "model.safetensors" not in people
+
+
+def test_a_run_that_had_no_time_is_shown_too(run, finished: Path) -> None:
+    for path in finished.iterdir():
+        if path.is_file() and path.name != "recipe.toml":
+            path.unlink()
+    answer = run("show", "a run")
+    assert answer.code == 0
+    assert "--resume" in answer.out
+    assert run("show", "a run", "--json").json[0]["steps"] == 0
+
+
+def test_a_damaged_run_is_a_problem_of_the_checkpoint(run, finished: Path) -> None:
+    (finished / "run.json").write_bytes(b"{")
+    answer = run("show", "a run")
+    assert answer.code == 4
+    assert "run.json cannot be read" in answer.err
+
+
+def test_the_settings_of_a_run_are_its_own(run, finished: Path) -> None:
+    answer = run("show", "a run", "--set", "batch=8")
+    assert answer.code == 2
+    assert "--set does not apply to a run" in answer.err
+
+
+def test_a_page_of_pictures_is_drawn(run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    answer = run("show", "augment", "digits", "digits", "--json")
+    assert answer.code == 0, answer.err
+    (found,) = answer.json
+    assert (found["page"], found["data"], found["size"], len(found["pictures"])) == ("augment.png", "digits", [8, 8], 8)
+    with Image.open("augment.png") as page:
+        assert page.format == "PNG"
+        assert page.size[0] > 8 * 128
+    before = Path("augment.png").read_bytes()
+    refused = run("show", "augment", "digits", "digits")
+    assert refused.code == 2
+    assert "augment.png exists already: choose another name with --out, or remove it first" in refused.err
+    assert Path("augment.png").read_bytes() == before
+    assert run("show", "augment", "digits", "digits", "--out", "again.png").code == 0
+    assert Path("again.png").read_bytes() == before
+
+
+def test_the_page_has_the_size_of_the_recipe_of_the_weights_or_of_the_wish(run, finished: Path) -> None:
+    def size(*words: str) -> list[int]:
+        (found,) = run("show", "augment", *words, "--out", f"{secrets.token_hex(4)}.png", "--json").json
+        return list(found["size"])
+
+    assert size("digits", "digits", "--image", "16x24") == [16, 24]
+    assert size("finetune", "digits", "--image", "12") == [12, 12]
+    assert size("vit-lite-cifar10", "digits") == [32, 32]
+    assert size("finetune", "digits", "--set", "weights='a run/model.safetensors'") == [8, 8]
+    assert size("finetune", "digits", "--set", "weights='a run/model.safetensors'", "--image", "16") == [16, 16]
+    assert size("a run/recipe.toml", "digits") == [8, 8]
+
+
+def test_published_weights_are_not_fetched_for_a_page(run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATCHWORDS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    (found,) = run("show", "augment", "flowers/probe", "digits", "--set", "image=32", "--json").json
+    assert found["size"] == [32, 32]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["augment.png"]
+
+
+def test_a_page_without_a_readable_picture_is_a_problem_of_the_data(
+    run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("roses", "tulips"):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        for number in range(5):
+            (tmp_path / "photos" / name / f"{number}.jpg").write_text("no picture", encoding="utf-8")
+    answer = run("show", "augment", "scratch", "photos")
+    assert answer.code == 3
+    assert "none of the 8 pictures can be read" in answer.err
+    assert not (tmp_path / "augment.png").exists()

@@ -1,0 +1,94 @@
+"""A run on the terminal: one bar an epoch, and plain lines where there is no terminal."""
+
+import math
+import time
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
+from rich.table import Column
+
+from patchwords.cli.output import Output, size
+
+if TYPE_CHECKING:
+    from patchwords.training.watch import Moment
+
+PAUSE = 10.0  # seconds between plain lines about the same work
+
+
+class Bars:
+    """Speaks through a command's output; with --json every row of metrics is a line."""
+
+    def __init__(self, output: Output):
+        self.output = output
+        self.live = output.talk.is_terminal and not output.quiet
+        kept = Column(no_wrap=True, min_width=12)
+        columns = (
+            TextColumn("{task.description}", markup=False, table_column=kept),
+            BarColumn(12, table_column=kept),
+            TextColumn("{task.fields[says]}", markup=False, table_column=Column(no_wrap=True)),
+        )
+        self.progress = Progress(*columns, console=output.talk, disable=not self.live, transient=False)
+        self.task: TaskID | None = None
+        self.what = ""
+        self.told = time.monotonic()
+        self.last: Moment | None = None
+
+    def note(self, remark: str) -> None:
+        self.output.json({"kind": "note", "note": remark})
+        self.output.note(remark)
+
+    def working(self, what: str, done: int, total: int) -> None:
+        self._show(what, done, total, f"{done:,} of {total:,}" if total else f"{done:,}")
+        if not self.live and (done >= total or time.monotonic() - self.told > PAUSE):
+            self.told = time.monotonic()
+            self.output.note(f"{what}: {done} of {total or 'many'}")
+
+    def step(self, done: int, total: int) -> None:
+        if self.last is None:
+            return
+        epochs = max(1, math.ceil(self.last.epochs))
+        number = min(epochs, 1 + int((done - 1) * self.last.epochs / total))
+        first, stop = (
+            math.ceil(edge * total / self.last.epochs) for edge in (number - 1, min(number, self.last.epochs))
+        )
+        self._show(f"epoch {number}/{epochs}", done - first, stop - first, told(self.last))
+
+    def moment(self, moment: "Moment") -> None:
+        self.last = moment
+        if not self.live and time.monotonic() - self.told > PAUSE:
+            self.told = time.monotonic()
+            self.output.note(f"epoch {moment.epoch:.2f}/{round(moment.epochs, 1):g}  {told(moment)}")
+
+    def scored(self, row: dict[str, Any], best: bool) -> None:
+        self.output.json(row)
+        scores = "  ".join(
+            f"{name} {100 * row[name]:.2f} %" if name != "loss" else f"loss {row[name]:.4f}"
+            for name in ("accuracy", "loss")
+            if name in row
+        )
+        self.output.note(f"epoch {row['epoch']:.1f}: validation {scores}{'  (best)' if best else ''}")
+        self.told = time.monotonic()
+
+    def close(self) -> None:
+        self.progress.stop()
+
+    def _show(self, what: str, done: int, total: int, says: str) -> None:
+        if not self.live:
+            return
+        if self.task is None or what != self.what:
+            if self.task is not None:
+                self.progress.remove_task(self.task)
+            self.progress.start()
+            self.task, self.what = self.progress.add_task(what, total=total or None, says=says), what
+        self.progress.update(self.task, completed=done, total=total or None, says=says)
+
+
+def told(moment: "Moment") -> str:
+    """The numbers of a moment on one line, what matters most first: a narrow terminal cuts the end off."""
+    left = timedelta(seconds=round(moment.seconds_left))
+    accuracy = "" if moment.accuracy is None else f"{100 * moment.accuracy:.1f} %  "
+    return (
+        f"loss {moment.loss:.3f}  {accuracy}{left} left  {moment.images_per_second:,.0f} images/s  "
+        f"rate {moment.rate:.1e}  waiting {100 * moment.waiting:.0f} %  {size(moment.memory)}"
+    )

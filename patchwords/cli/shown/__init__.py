@@ -1,0 +1,1 @@
+"""What `patchwords show` can show, one short file a kind of thing."""

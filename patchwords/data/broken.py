@@ -1,0 +1,35 @@
+"""Pictures that cannot be read: each is named once, and too many are an error."""
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from patchwords.errors import DataError
+
+
+class Damage(NamedTuple):
+    """A picture, and why it cannot be read."""
+
+    name: str
+    reason: str
+
+
+class Broken:
+    """What was found broken so far, of `total` pictures; more than the share `allowed` ends the work."""
+
+    def __init__(self, allowed: float, total: int, note: Callable[[str], None]):
+        self.allowed = allowed
+        self.total = total
+        self.note = note
+        self.found: dict[str, str] = {}
+
+    def add(self, damages: Iterable[Damage]) -> None:
+        for name, reason in damages:
+            if name not in self.found:
+                self.found[name] = reason
+                self.note(f"{name} cannot be read ({reason}); it is left out")
+        if len(self.found) > self.allowed * self.total:
+            examples = "; ".join(f"{name} ({reason})" for name, reason in list(self.found.items())[:5])
+            raise DataError(
+                f"{len(self.found)} of {self.total} pictures cannot be read, more than the allowed share of "
+                f"{self.allowed:g}: {examples}; mend or remove them (`patchwords check` lists all), or set data.broken"
+            )

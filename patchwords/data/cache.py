@@ -1,0 +1,120 @@
+"""Decoded pictures that stay in memory, on the host or on the device, and are cut there at the same addresses."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from patchwords.data import workers
+from patchwords.data.broken import Broken
+from patchwords.data.loader import CHUNK, Loading, Pictures, Prepare
+from patchwords.data.order import Indices
+from patchwords.data.picture import read_size
+from patchwords.data.preprocess import Preprocess
+from patchwords.data.sources.source import Labels, Source
+from patchwords.data.transforms import CropKind, RandomCrop, boxes, cut_stack
+from patchwords.errors import DataError, ResourceError
+
+PIECE = 256  # pictures that are cut at a time: in between they are four times as large
+MARGIN = 8 / 7  # what will be cut is kept larger than it is shown: 256 pixels for 224
+
+
+@dataclass(frozen=True)
+class Held:
+    """The readable pictures of a source in one tensor, uint8 (n, channels, height, width), by their numbers there."""
+
+    images: Tensor
+    labels: Labels
+    sizes: NDArray[np.int64]  # as they were in the source
+    indices: Indices
+
+    def rows(self, indices: Indices) -> Indices:
+        """Where these pictures are held; a broken one is replaced by the next that is not."""
+        return np.searchsorted(self.indices, indices) % len(self.indices)
+
+    def take(self, rows: Indices, device: torch.device) -> Tensor:
+        return self.images[torch.from_numpy(rows).to(self.images.device)].to(device, non_blocking=True)
+
+    def cut(
+        self,
+        crop: CropKind,
+        preprocess: Preprocess,
+        device: torch.device,
+        *,
+        seed: int,
+        views: Indices,
+        indices: Indices,
+    ) -> Tensor:
+        """These pictures as training sees them, uint8 on the device."""
+        rows = self.rows(indices)
+        stack = self.take(rows, device)
+        if crop.kind == "whole":
+            return stack
+        sizes = self.sizes[rows] if crop.kind == "random" else np.tile(np.array(preprocess.size), (len(rows), 1))
+        seen = preprocess if crop.kind == "random" else replace(preprocess, fit="squash")
+        places = boxes(crop, sizes, seen, seed=seed, views=views, indices=indices)
+        shares = places / np.tile(sizes, 2)
+        pieces = zip(stack.split(PIECE), np.array_split(shares, range(PIECE, len(rows), PIECE)), strict=True)
+        return torch.cat([cut_stack(*piece, preprocess.size, preprocess.interpolation) for piece in pieces])
+
+
+@dataclass(frozen=True)
+class _Hold:
+    """Pictures and their true sizes."""
+
+    prepare: Prepare
+
+    def __call__(self, indices: Indices) -> tuple[Pictures, NDArray[np.int64]]:
+        pictures = self.prepare(indices)
+        source, orientation = self.prepare.source, self.prepare.preprocess.orientation
+        sizes = [read_size(source.picture(int(index)), orientation) for index in pictures.indices]
+        return pictures, np.array(sizes, dtype=np.int64).reshape(-1, 2)
+
+
+def hold(
+    source: Source,
+    crop: CropKind | None,
+    preprocess: Preprocess,
+    channels: int,
+    device: torch.device,
+    loading: Loading,
+    broken: Broken,
+    progress: Callable[[int, int], None],
+) -> Held:
+    """Decodes a whole source once: as evaluation sees it, or squashed and a little larger where it will be cut."""
+    if isinstance(crop, RandomCrop):
+        height, width = (round(side * MARGIN) for side in preprocess.size)
+        preprocess = replace(preprocess, fit="squash", size=(height, width))
+    images = _room(len(source), channels, preprocess.size, device)
+    work = _Hold(Prepare(source, preprocess, channels))
+    every = np.arange(len(source))
+    tasks = (every[start : start + CHUNK] for start in range(0, len(source), CHUNK))
+    labels, sizes, indices, done = [], [], [], 0
+    processes = loading.processes(source)
+    for pictures, true in workers.ordered(
+        work, tasks, workers=processes, timeout=loading.timeout, note=broken.note
+    ):  # no name for it: an error's traceback would keep the processes alive
+        broken.add(pictures.damages)
+        images[done : done + len(pictures.labels)] = torch.from_numpy(pictures.images).to(device)
+        done += len(pictures.labels)
+        labels.append(pictures.labels)
+        sizes.append(true)
+        indices.append(pictures.indices)
+        progress(done, len(source))
+    if not done:
+        raise DataError("none of the pictures can be read")
+    return Held(images[:done], np.concatenate(labels), np.concatenate(sizes), np.concatenate(indices))
+
+
+def _room(count: int, channels: int, size: tuple[int, int], device: torch.device) -> Tensor:
+    needed = count * channels * size[0] * size[1]
+    try:
+        return torch.empty(count, channels, *size, dtype=torch.uint8, device=device)
+    except (torch.OutOfMemoryError, RuntimeError, MemoryError) as error:
+        raise ResourceError(
+            f"{count} decoded pictures need {needed:,} bytes on {device}, more than there are: "
+            "set data.cache to memory or none"
+        ) from error

@@ -1,0 +1,169 @@
+"""From a source to pictures of one size: decoded, cut and resized, by other processes where that pays."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from patchwords.data import workers
+from patchwords.data.broken import Broken, Damage
+from patchwords.data.order import Indices, Order
+from patchwords.data.picture import BrokenPictureError, read_size
+from patchwords.data.preprocess import Preprocess
+from patchwords.data.sources.source import Labels, Pixels, Source
+from patchwords.data.transforms import CropKind, boxes, cut, prepare
+from patchwords.errors import UsageError
+
+Task = TypeVar("Task")
+
+CHUNK = 64  # pictures that a process makes at a time
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Loading:
+    """Who decodes: so many processes (-1: as many as there are cores), each replaced when silent for `timeout` s."""
+
+    workers: int = -1
+    timeout: float = 120.0
+
+    def __post_init__(self) -> None:
+        if self.workers < -1:
+            raise UsageError(f"workers {self.workers} is no number of processes: choose 0 or more, or -1 for automatic")
+        if not self.timeout > 0:
+            raise UsageError(f"timeout {self.timeout} is no time: choose seconds above 0")
+
+    def processes(self, source: Source) -> int:
+        """How many to use; pixels that are in memory already are not worth any."""
+        if self.workers >= 0:
+            return self.workers
+        try:
+            decoded = not isinstance(source.picture(0), bytes)
+        except OSError:  # a file, then; who comes to it names it
+            decoded = False
+        return 0 if decoded else workers.automatic()
+
+
+class Pictures(NamedTuple):
+    """Some pictures of one size, uint8 (n, channels, height, width), and what could not be read among them."""
+
+    images: Pixels
+    labels: Labels
+    indices: Indices
+    views: Indices
+    damages: list[Damage]
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Pictures as training sees them, each cut at its address; a broken one is replaced by the next that is not."""
+
+    source: Source
+    crop: CropKind
+    preprocess: Preprocess
+    channels: int
+    seed: int
+
+    def __call__(self, task: tuple[Indices, Indices]) -> Pictures:
+        indices, views = task
+        damages: list[Damage] = []
+        found = [self._readable(int(index), damages) for index in indices]
+        sizes = np.array([size for _, _, size in found], dtype=np.int64)
+        places = boxes(self.crop, sizes, self.preprocess, seed=self.seed, views=views, indices=indices)
+        images, labels = [], []
+        for (index, raw, _), box in zip(found, places, strict=True):
+            image, used = self._cut(index, raw, box, damages)
+            images.append(image)
+            labels.append(self.source.labels[used])
+        return Pictures(np.stack(images), np.array(labels, dtype=np.int64), indices, views, damages)
+
+    def _readable(self, index: int, damages: list[Damage]) -> tuple[int, bytes | Pixels, tuple[int, int]]:
+        """The first picture from `index` on whose header can be read."""
+        for _ in range(len(self.source)):
+            try:
+                raw = self.source.picture(index)
+                return index, raw, read_size(raw, self.preprocess.orientation)
+            except (BrokenPictureError, OSError) as error:
+                damages.append(Damage(self.source.name(index), str(error)))
+                index = (index + 1) % len(self.source)
+        raise BrokenPictureError("none of the pictures can be read")
+
+    def _cut(
+        self, index: int, raw: bytes | Pixels, box: NDArray[np.float64], damages: list[Damage]
+    ) -> tuple[Pixels, int]:
+        """The cut picture and its number; pictures that break only when decoded are replaced like the others, whole."""
+        pre = self.preprocess
+        try:
+            return cut(raw, box, pre.size, pre.interpolation, self.channels, pre.orientation), index
+        except BrokenPictureError as error:
+            damages.append(Damage(self.source.name(index), str(error)))
+        for _ in range(len(self.source)):
+            index, raw, _ = self._readable((index + 1) % len(self.source), damages)
+            try:
+                return prepare(raw, pre, self.channels), index
+            except BrokenPictureError as error:
+                damages.append(Damage(self.source.name(index), str(error)))
+        raise BrokenPictureError("none of the pictures can be read")
+
+
+@dataclass(frozen=True)
+class Prepare:
+    """Pictures as evaluation sees them; broken ones are left out, since no other may be scored twice."""
+
+    source: Source
+    preprocess: Preprocess
+    channels: int
+
+    def __call__(self, indices: Indices) -> Pictures:
+        images, kept, damages = [], [], []
+        for index in indices:
+            try:
+                images.append(prepare(self.source.picture(int(index)), self.preprocess, self.channels))
+                kept.append(index)
+            except (BrokenPictureError, OSError) as error:
+                damages.append(Damage(self.source.name(int(index)), str(error)))
+        chosen = np.array(kept, dtype=np.int64)
+        stack = np.stack(images) if images else np.empty((0, self.channels, *self.preprocess.size), dtype=np.uint8)
+        return Pictures(stack, self.source.labels[chosen], chosen, np.zeros_like(chosen), damages)
+
+
+def shown(
+    cut: Cut, order: Order, batch: int, part: slice, steps: Sequence[int], loading: Loading, broken: Broken
+) -> Iterator[Pictures]:
+    """This rank's part of the batches with these numbers."""
+    rows = range(*part.indices(batch))
+
+    def tasks() -> Iterator[tuple[Indices, Indices]]:
+        for step in steps:
+            for start in range(rows.start, rows.stop, CHUNK):
+                stop = min(start + CHUNK, rows.stop)
+                yield order.take(step * batch + start, step * batch + stop)
+
+    chunks = -(-len(rows) // CHUNK)
+    results = run(cut, tasks(), cut.source, loading, broken)
+    for _ in steps:
+        yield joined([next(results) for _ in range(chunks)])
+
+
+def scored(work: Prepare, indices: Indices, batch: int, loading: Loading, broken: Broken) -> Iterator[Pictures]:
+    """All of these pictures once, in order."""
+    tasks = (indices[start : start + batch] for start in range(0, len(indices), batch))
+    yield from run(work, tasks, work.source, loading, broken)
+
+
+def run(
+    work: Callable[[Task], Pictures], tasks: Iterator[Task], source: Source, loading: Loading, broken: Broken
+) -> Iterator[Pictures]:
+    """The work's results in order; what was broken is counted."""
+    processes = loading.processes(source)
+    for pictures in workers.ordered(work, tasks, workers=processes, timeout=loading.timeout, note=broken.note):
+        broken.add(pictures.damages)
+        yield pictures
+
+
+def joined(parts: Sequence[Pictures]) -> Pictures:
+    if len(parts) == 1:
+        return parts[0]
+    images, labels, indices, views = (np.concatenate([part[i] for part in parts]) for i in range(4))
+    return Pictures(images, labels, indices, views, [damage for part in parts for damage in part.damages])

@@ -1,0 +1,25 @@
+"""Mixed precision: which numbers the matrix products are made in."""
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Literal
+
+import torch
+
+from patchwords.errors import UsageError
+
+Precision = Literal["float32", "bf16", "fp16"]
+KINDS = {"bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+def autocast(precision: Precision, device: torch.device) -> AbstractContextManager[object]:
+    """The context of a forward pass; parameters stay in float32."""
+    if precision == "float32":
+        return nullcontext()
+    return torch.autocast(device.type, KINDS[precision])
+
+
+def scaler(precision: Precision, device: torch.device) -> torch.amp.GradScaler:
+    """What keeps small gradients of fp16 above zero; it does nothing for the others."""
+    if precision == "fp16" and device.type == "cpu":
+        raise UsageError("precision fp16 needs a GPU: choose bf16 or float32 on a CPU")
+    return torch.amp.GradScaler(device.type, enabled=precision == "fp16")

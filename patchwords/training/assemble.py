@@ -1,0 +1,229 @@
+"""The parts of a run, put together from a recipe, a data set and a model."""
+
+import math
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+import torch
+
+from patchwords.data.broken import Broken
+from patchwords.data.cache import Held, hold
+from patchwords.data.finish import Finish
+from patchwords.data.loader import Cut, Prepare
+from patchwords.data.order import Order, share
+from patchwords.data.sources.source import Data, Source
+from patchwords.errors import NonFiniteError, UsageError
+from patchwords.evaluation.classify import classify
+from patchwords.models.model import Model
+from patchwords.objectives.objective import Objective
+from patchwords.speed.precision import scaler
+from patchwords.speed.prepare import prepare
+from patchwords.training import duration, optimizer
+from patchwords.training.average import Average
+from patchwords.training.distributed import World
+from patchwords.training.evaluate import Answers, answers
+from patchwords.training.feed import Cached, Streamed, judged, judged_held
+from patchwords.training.folder import RunFolder
+from patchwords.training.groups import freeze, groups
+from patchwords.training.keeper import RunKeeper
+from patchwords.training.loop import Feed, Loop, State
+from patchwords.training.recipe import Recipe
+from patchwords.training.schedule import Plan
+from patchwords.training.signals import StoppedError, Wish
+from patchwords.training.update import Loaded, Update
+from patchwords.training.watch import Watcher
+from patchwords.weights.card import Card
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What all parts of a run know."""
+
+    recipe: Recipe
+    data: Data
+    world: World
+    watcher: Watcher
+    wish: Wish
+
+    def broken(self, source: Source) -> Broken:
+        return Broken(self.recipe.data.broken, len(source), self.watcher.note)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What an update is made of."""
+
+    objective: Objective
+    average: Average | None
+    order: Order
+    feed: Feed
+    update: Update
+
+
+def parts(setting: Setting, model: Model, card: Card) -> Parts:
+    """The model on its device with an optimizer, and the batches that it will be fed."""
+    recipe, world = setting.recipe, setting.world
+    assert isinstance(recipe.batch, int), "`auto` was settled before"
+    model.to(world.device)
+    freeze(model, recipe.freeze)
+    objective = recipe.objective.build(model)
+    kinds = groups(objective, decay=recipe.optimizer.decay, layer_decay=recipe.optimizer.layer_decay)
+    prepare(objective, recomputed=recipe.recompute, compiled=recipe.compile)
+    order = Order(recipe.seed, len(setting.data.train), recipe.data.augment.repeats)
+    part = share(recipe.batch, world.rank, world.size)
+    update = Update(
+        module=world.wrap(objective),
+        optimizer=optimizer.build(recipe.optimizer, kinds, world.device),
+        scaler=scaler(recipe.precision, world.device),
+        finish=Finish(recipe.data.augment, recipe.data.mix, card.preprocess, len(card.classes), recipe.seed),
+        world=world,
+        watcher=setting.watcher,
+        precision=recipe.precision,
+        clip=recipe.clip,
+        batch=recipe.batch,
+        micro=recipe.micro,
+        first=part.start,
+        skips=recipe.nonfinite == "skip",
+    )
+    average = Average(model, recipe.average) if recipe.average else None
+    return Parts(objective, average, order, feed_of(setting, card, order, part), update)
+
+
+def assemble(setting: Setting, model: Model, card: Card, folder: RunFolder) -> Loop:
+    """A loop at its first step; `Loop.resume` takes it to another."""
+    recipe, samples = setting.recipe, len(setting.data.train)
+    plan = plan_of(recipe, samples)
+    made = parts(setting, model, card)
+    update = made.update
+    return Loop(
+        objective=made.objective,
+        update=update,
+        average=made.average,
+        plan=plan,
+        lr=optimizer.scaled(recipe.optimizer, update.batch),
+        feed=made.feed,
+        judge=Judgement(setting, model, card, made.average),
+        keeper=RunKeeper(
+            folder=folder,
+            objective=made.objective,
+            card=card,
+            optimizer=update.optimizer,
+            scaler=update.scaler,
+            average=made.average,
+            keep=recipe.keep,
+            writes=setting.world.leads,
+            watcher=setting.watcher,
+        ),
+        order=made.order,
+        source=setting.data.train,
+        world=setting.world,
+        watcher=setting.watcher,
+        wish=setting.wish,
+        state=State(),
+        due=due_steps(recipe, samples, plan.total),
+        best=recipe.best,
+        patience=recipe.patience,
+        nonfinite=recipe.nonfinite,
+        minutes=recipe.minutes,
+    )
+
+
+def plan_of(recipe: Recipe, samples: int) -> Plan:
+    """The schedule in steps."""
+    assert isinstance(recipe.batch, int)
+    per_epoch = samples / recipe.batch
+    total = duration.steps(recipe.duration, per_epoch=per_epoch, total=None)
+    if total < 1:
+        raise UsageError(f"duration {recipe.duration} is no training: choose one step or more")
+    return recipe.schedule.plan(total=total, per_epoch=per_epoch)
+
+
+def due_steps(recipe: Recipe, samples: int, total: int) -> frozenset[int]:
+    """After which steps the model is judged: every so many epochs or steps, and after the last."""
+    assert isinstance(recipe.batch, int)
+    amount, unit = duration.parse(recipe.evaluate)
+    every = {"epochs": samples / recipe.batch, "steps": 1.0, "%": total / 100}[unit] * amount
+    if every <= 0:
+        raise UsageError(f"evaluate {recipe.evaluate} is no rhythm: write 1 epoch, 500 steps or 5%")
+    count = math.floor(total / every + 1e-9)
+    return frozenset({max(1, math.ceil(round(number * every, 6))) for number in range(1, count + 1)} | {total})
+
+
+def feed_of(setting: Setting, card: Card, order: Order, part: slice) -> Feed:
+    """Batches from files, or from a cache that is filled here."""
+    recipe, source, world = setting.recipe, setting.data.train, setting.world
+    assert isinstance(recipe.batch, int)
+    cut = Cut(source, recipe.data.crop, card.preprocess, card.model.channels, recipe.seed)
+    if recipe.data.cache == "none":
+        return Streamed(cut, order, recipe.batch, part, recipe.data.loading, setting.broken(source))
+    return Cached(held(setting, card, "train"), cut, order, recipe.batch, part, world.device)
+
+
+def held(setting: Setting, card: Card, split: str) -> Held:
+    """A split, decoded once and kept on the device or on the host."""
+    fed, source = setting.recipe.data, setting.data.splits[split]
+    return hold(
+        source,
+        fed.crop if split == "train" else None,
+        card.preprocess,
+        card.model.channels,
+        setting.world.device if fed.cache == "device" else torch.device("cpu"),
+        fed.loading,
+        setting.broken(source),
+        partial(_decoding, setting, split),
+    )
+
+
+def _decoding(setting: Setting, split: str, done: int, total: int) -> None:
+    """Tells how far it is; asked to stop, it leaves, since nothing is there yet that could be lost."""
+    setting.watcher.working(f"decoding the pictures to {split} with", done, total)
+    if number := setting.wish.number:
+        raise StoppedError(number, f"stopped by signal {number} while the pictures were decoded: nothing is lost")
+
+
+@dataclass
+class Judgement:
+    """The scores of a model, or of its average where there is one, on the validation pictures."""
+
+    setting: Setting
+    model: Model
+    card: Card
+    average: Average | None
+    cache: Held | None = field(init=False, default=None)
+    broken: Broken = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.broken = self.setting.broken(self.setting.data.val)  # one for all evaluations: it names a picture once
+        if self.setting.recipe.data.cache != "none":
+            self.cache = held(self.setting, self.card, "val")
+
+    def __call__(self) -> dict[str, float] | None:
+        if self.average is None:
+            return self._scores()
+        with self.average.applied(self.model):
+            return self._scores()
+
+    def _scores(self) -> dict[str, float] | None:
+        found = self.answers()
+        if found is None:
+            return None
+        logits, labels, _ = found
+        if not np.isfinite(logits).all():
+            raise NonFiniteError("the model's answers are not finite any more, and were not saved: lower optimizer.lr")
+        return classify(logits, labels, loss=self.setting.recipe.objective.loss).numbers()
+
+    def answers(self) -> Answers | None:
+        """Logits, labels and numbers of all pictures; None when it was asked to stop."""
+        setting = self.setting
+        return answers(
+            self.model, self._pictures(), self.card.preprocess, setting.recipe.precision, setting.world, setting.wish
+        )
+
+    def _pictures(self) -> Generator[Loaded]:
+        setting, source = self.setting, self.setting.data.val
+        if self.cache is not None:
+            return judged_held(self.cache, setting.world)
+        prepare = Prepare(source, self.card.preprocess, self.card.model.channels)
+        return judged(prepare, setting.world, setting.recipe.data.loading, self.broken)

@@ -1,0 +1,24 @@
+"""The metrics for TensorBoard, beside the run's own files."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from patchwords.errors import UsageError
+
+
+def board(folder: Path) -> Callable[[dict[str, Any]], None]:
+    """Writes the numbers of a line of metrics as scalars named train/loss, val/accuracy and so on."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        raise UsageError("--tensorboard needs a package: pip install 'patchwords[tensorboard]'") from None
+    writer = SummaryWriter(str(folder / "tensorboard"))
+
+    def write(row: dict[str, Any]) -> None:
+        for name, value in row.items():
+            if isinstance(value, int | float) and name not in ("step", "epoch"):
+                writer.add_scalar(f"{row['kind']}/{name}", value, row["step"])
+        writer.flush()
+
+    return write

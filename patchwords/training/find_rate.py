@@ -1,0 +1,115 @@
+"""A learning rate for this model and data: a short run with a rate that grows, and a picture of its loss.
+
+The range test of Smith, 2017: losses fall while the rate is useful and rise when it is too high.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from patchwords.errors import UsageError
+from patchwords.training.assemble import Parts, Setting, parts
+from patchwords.training.distributed import world
+from patchwords.training.fit import settled
+from patchwords.training.signals import Wish
+from patchwords.training.start import begin
+from patchwords.training.train import choose, opened
+from patchwords.training.update import rates
+from patchwords.training.watch import Log, Watcher
+
+LOWEST, HIGHEST = 1e-6, 1.0
+STEPS = 100
+SMOOTH = 0.9
+WORSE = 4.0  # times the lowest loss, and the search ends
+
+
+@dataclass(frozen=True)
+class Rate:
+    """The rates that were tried, the smoothed losses after each, the suggestion, and the picture of it."""
+
+    rates: NDArray[np.float64]
+    losses: NDArray[np.float64]
+    suggestion: float
+    picture: Path
+
+
+def find_rate(
+    data: str | Path = "",
+    *,
+    recipe: str | Path | None = None,
+    change: Mapping[str, Any] | None = None,
+    device: str = "auto",
+    out: str | Path | None = None,
+    offline: bool = False,
+    mirror: str = "",
+    watcher: Watcher | None = None,
+) -> Rate:
+    """Trains for a hundred steps with growing rates, keeps nothing of it but a picture, and suggests a rate."""
+    watcher = watcher or Log()
+    picture = Path(out or "learning-rate.png")
+    if picture.exists():
+        raise UsageError(f"{picture} exists: name another file for the picture with --out")
+    with world(device) as here:
+        chosen = choose(str(data), recipe, dict(change or {}))
+        found = opened(str(data), chosen, watcher, here, offline=offline, mirror=mirror)
+        model, card = begin(chosen, found)
+        chosen = settled(chosen, model, len(found.train), here)
+        made = parts(Setting(chosen, found, here, watcher, Wish()), model, card)
+        tried, losses = _tried(made, watcher)
+    smoothed = _smoothed(losses)
+    suggestion = _steepest(tried, smoothed)
+    _draw(picture, tried, smoothed, suggestion)
+    return Rate(tried, smoothed, suggestion, picture)
+
+
+def _tried(made: Parts, watcher: Watcher) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    tried: list[float] = []
+    losses: list[float] = []
+    made.objective.train()
+    for step, loaded in enumerate(made.feed.batches(0, STEPS)):
+        rate = LOWEST * (HIGHEST / LOWEST) ** (step / (STEPS - 1))
+        rates(made.update.optimizer, rate)
+        numbers, _ = made.update(loaded, step, 0.0)
+        loss = float(numbers["loss"])
+        if not math.isfinite(loss) or (losses and loss > WORSE * min(losses) and step > STEPS // 4):
+            break
+        tried.append(rate)
+        losses.append(loss)
+        watcher.working("looking for a learning rate", step + 1, STEPS)
+    return np.array(tried), np.array(losses)
+
+
+def _smoothed(losses: NDArray[np.float64]) -> NDArray[np.float64]:
+    """A moving average, corrected for its start at zero."""
+    mean, smoothed = 0.0, []
+    for step, loss in enumerate(losses):
+        mean = SMOOTH * mean + (1 - SMOOTH) * loss
+        smoothed.append(mean / (1 - SMOOTH ** (step + 1)))
+    return np.array(smoothed)
+
+
+def _steepest(tried: NDArray[np.float64], losses: NDArray[np.float64]) -> float:
+    """Where the loss falls fastest over the logarithm of the rate, before its lowest point."""
+    lowest = int(losses.argmin()) if len(losses) else 0  # none where the very first was no number
+    if lowest < 2:
+        raise UsageError("the loss never fell while the rate grew: look at the data and at the recipe's warm-up")
+    slopes = np.gradient(losses[: lowest + 1], np.log(tried[: lowest + 1]))
+    return float(f"{tried[int(slopes[:-1].argmin())]:.1e}")
+
+
+def _draw(picture: Path, tried: NDArray[np.float64], losses: NDArray[np.float64], suggestion: float) -> None:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 4), layout="constrained")
+    axes = figure.subplots()
+    axes.semilogx(tried, losses)
+    axes.axvline(suggestion, linestyle=":", color="black", label=f"suggested: {suggestion:g}")
+    axes.set(xlabel="learning rate", ylabel="training loss, smoothed")
+    axes.legend()
+    picture.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(picture, dpi=150)

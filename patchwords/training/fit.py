@@ -1,0 +1,60 @@
+"""How many pictures fit: the batch where the recipe leaves it open, and the pieces in which a CPU takes it."""
+
+from dataclasses import replace
+
+import torch
+
+from patchwords.errors import UsageError
+from patchwords.models.model import Model
+from patchwords.models.names import Config
+from patchwords.models.vit import ViTConfig
+from patchwords.training.distributed import World
+from patchwords.training.recipe import Recipe
+
+LARGEST = 1024
+SPARED = 0.8  # of a GPU's memory is used at most
+CPU_BYTES = 2 << 30  # of activations at a time; without a GPU's error message there is only the system's killer
+RESNET_PIECE = 32
+
+
+def settled(recipe: Recipe, model: Model, samples: int, world: World) -> Recipe:
+    """The recipe with numbers where it said `auto` or nothing; the first process decides."""
+    batch = recipe.batch
+    if batch == "auto":
+        most = max(8, 1 << (max(samples // 8, 8)).bit_length() - 1)  # at least eight steps an epoch
+        batch = min(LARGEST, most, _largest(model, world) if world.device.type == "cuda" else 64)
+        batch = world.told(batch * world.size)
+    if world.size > 1 and batch < 2 * world.size:
+        raise UsageError(f"batch {batch} is too small for {world.size} processes: two pictures each at least")
+    micro = recipe.micro or (piece(model.config, batch) if world.device.type == "cpu" else batch)
+    return replace(recipe, batch=batch, micro=micro)
+
+
+def piece(config: Config, batch: int) -> int:
+    """Pictures at a time whose activations fit a small computer, an even number."""
+    if not isinstance(config, ViTConfig):
+        return min(batch, RESNET_PIECE)
+    each = 4 * config.depth * config.tokens * (10 * config.width + 2 * config.mlp)  # bytes saved for the backward pass
+    return min(batch, max(2, CPU_BYTES // each // 2 * 2))
+
+
+def _largest(model: Model, world: World) -> int:
+    """The largest power of two that takes a step on this GPU."""
+    model.to(world.device).train()
+    size, free = 8, torch.cuda.mem_get_info(world.device)[0] * SPARED
+    while size < LARGEST and _takes(model, 2 * size, world.device) < free:
+        size *= 2
+    model.zero_grad(set_to_none=True)
+    torch.cuda.empty_cache()
+    return size
+
+
+def _takes(model: Model, size: int, device: torch.device) -> float:
+    """Bytes at most for one step, or infinitely many."""
+    config = model.config
+    torch.cuda.reset_peak_memory_stats(device)
+    try:
+        model(torch.zeros(size, config.channels, *config.image, device=device)).sum().backward()
+    except torch.OutOfMemoryError:
+        return float("inf")
+    return torch.cuda.max_memory_allocated(device)

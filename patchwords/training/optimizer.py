@@ -1,0 +1,221 @@
+"""The optimizers, torch's Adam, AdamW and SGD, and LAMB: what a recipe says of each, their state in plain tables."""
+
+import importlib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+from patchwords.errors import ModelError, UsageError
+from patchwords.settings import at_least
+from patchwords.training.groups import Group
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Adam:
+    """Adam with the decay inside the gradient (L2), as first published."""
+
+    kind: ClassVar[str] = "adam"
+    lr: float = 1e-3
+    decay: float = 0.0
+    betas: tuple[float, ...] = (0.9, 0.999)
+    epsilon: float = 1e-8
+    per: int = 0  # the batch that `lr` is meant for, and scaled from; 0: `lr` is meant as it is
+    layer_decay: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check_rates(self.lr, self.decay, self.per, self.layer_decay)
+        _check_moments(self.betas, self.epsilon)
+
+    def build(self, groups: list[Group], fused: bool) -> Optimizer:
+        return torch.optim.Adam(groups, self.lr, _pair(self.betas), self.epsilon, fused=fused)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AdamW:
+    """Adam with the decay beside the gradient: every step takes lr · decay of a weight away."""
+
+    kind: ClassVar[str] = "adamw"
+    lr: float = 1e-3
+    decay: float = 0.05
+    betas: tuple[float, ...] = (0.9, 0.999)
+    epsilon: float = 1e-8
+    per: int = 0
+    layer_decay: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check_rates(self.lr, self.decay, self.per, self.layer_decay)
+        _check_moments(self.betas, self.epsilon)
+
+    def build(self, groups: list[Group], fused: bool) -> Optimizer:
+        return torch.optim.AdamW(groups, self.lr, _pair(self.betas), self.epsilon, fused=fused)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SGD:
+    """Gradient descent with momentum; the decay is inside the gradient."""
+
+    kind: ClassVar[str] = "sgd"
+    lr: float = 0.01
+    decay: float = 0.0
+    momentum: float = 0.9
+    per: int = 0
+    layer_decay: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check_rates(self.lr, self.decay, self.per, self.layer_decay)
+        if not 0 <= self.momentum < 1:
+            raise UsageError(f"momentum {self.momentum} is not from 0 up to, but below, 1")
+
+    def build(self, groups: list[Group], fused: bool) -> Optimizer:
+        return torch.optim.SGD(groups, self.lr, self.momentum, fused=fused)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Lamb:
+    """Adam's update with the decay added, scaled to the length of each weight (You et al., 2020): for large batches.
+
+    The moments are not corrected for their start at zero, as in the paper's third version. What never decays is not
+    scaled either, which the paper does not say and its implementations do.
+    """
+
+    kind: ClassVar[str] = "lamb"
+    lr: float = 4e-3
+    decay: float = 0.05
+    betas: tuple[float, ...] = (0.9, 0.999)
+    epsilon: float = 1e-6
+    per: int = 0
+    layer_decay: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check_rates(self.lr, self.decay, self.per, self.layer_decay)
+        _check_moments(self.betas, self.epsilon)
+
+    def build(self, groups: list[Group], fused: bool) -> Optimizer:
+        try:
+            package = importlib.import_module("pytorch_optimizer")
+        except ModuleNotFoundError:
+            raise UsageError(
+                "optimizer lamb needs the package pytorch_optimizer: pip install 'patchwords[lamb]'"
+            ) from None
+        optimizer: Optimizer = package.Lamb(
+            [group | {"adam": not group["decays"]} for group in groups],  # "adam": not scaled
+            self.lr,
+            _pair(self.betas),
+            eps=self.epsilon,
+            weight_decouple=False,  # the decay belongs to the update that is scaled
+            adam_debias=True,  # otherwise the rate is ten times too high at first
+        )
+        vars(optimizer)["clamp"] = math.inf  # otherwise no weight counts as longer than 10
+        return optimizer
+
+
+OptimizerKind = Adam | AdamW | SGD | Lamb
+REMEMBERED = ("names", "lr", "step")  # of a group; LAMB counts its steps there
+FUSED = ("cpu", "cuda")  # the devices whose fused kernels are tested here
+
+
+def build(settings: OptimizerKind, groups: list[Group], device: torch.device) -> Optimizer:
+    """The optimizer of `groups.groups` for parameters on this device, each group at its own factor of the rate.
+
+    Fused where torch has the kernel: one pass over the memory, several times faster on a CPU too, and elementwise,
+    so that the same threads give the same bits.
+    """
+    rated = [group | {"lr": settings.lr * group["scale"]} for group in groups]
+    return settings.build(rated, device.type in FUSED)
+
+
+def scaled(settings: OptimizerKind, batch: int) -> float:
+    """The highest learning rate: in proportion to the batch where the recipe says which one `lr` is meant for."""
+    return settings.lr * batch / settings.per if settings.per else settings.lr
+
+
+def state(optimizer: Optimizer) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """All that an optimizer remembers: tensors by "parameter.slot", and what is no tensor as a table for JSON."""
+    names = _names(optimizer)
+    slots = {names[parameter]: dict(memory) for parameter, memory in optimizer.state.items() if memory}
+    tensors = {
+        f"{name}.{slot}": _own(value)
+        for name, memory in slots.items()
+        for slot, value in memory.items()
+        if isinstance(value, Tensor)
+    }
+    scalars = {
+        "kind": type(optimizer).__name__,
+        "groups": [{key: group[key] for key in REMEMBERED if key in group} for group in optimizer.param_groups],
+        "slots": {
+            name: {slot: None if isinstance(value, Tensor) else value for slot, value in memory.items()}
+            for name, memory in slots.items()
+        },
+    }
+    return tensors, scalars
+
+
+def restore(optimizer: Optimizer, tensors: Mapping[str, Tensor], scalars: Mapping[str, Any]) -> None:
+    """What `state` gave, taken back by an optimizer of the same parameters, on whatever device they are now."""
+    _check_fit(optimizer, tensors, scalars)
+    table = optimizer.state_dict()
+    for group, given in zip(table["param_groups"], scalars["groups"], strict=True):
+        group |= given
+    numbers = {name: number for number, name in enumerate(_names(optimizer).values())}  # as torch counts them
+    table["state"] = {
+        numbers[name]: {
+            slot: tensors[f"{name}.{slot}"].clone() if value is None else value for slot, value in memory.items()
+        }
+        for name, memory in scalars["slots"].items()
+    }
+    optimizer.load_state_dict(table)
+
+
+def _check_fit(optimizer: Optimizer, tensors: Mapping[str, Tensor], scalars: Mapping[str, Any]) -> None:
+    kind = type(optimizer).__name__
+    if scalars["kind"] != kind:
+        raise ModelError(f"the saved optimizer is {scalars['kind']}, this one is {kind}: resume with the same recipe")
+    if [group["names"] for group in scalars["groups"]] != [group["names"] for group in optimizer.param_groups]:
+        raise ModelError("the saved optimizer has other groups of parameters: resume with the same model and recipe")
+    shapes = {name: parameter.shape for parameter, name in _names(optimizer).items()}
+    named = {f"{name}.{slot}" for name, memory in scalars["slots"].items() for slot in memory if memory[slot] is None}
+    if wrong := sorted((named ^ tensors.keys()) | (scalars["slots"].keys() - shapes.keys())):
+        fault = "is missing" if wrong[0] in named else "belongs to nothing"
+        raise ModelError(f"the saved optimizer is damaged: {wrong[0]} {fault} ({len(wrong)} such)")
+    for key, tensor in tensors.items():
+        shape = shapes[key.rpartition(".")[0]]
+        if tensor.shape not in (shape, ()):  # as the parameter, or a count
+            raise ModelError(f"the saved optimizer does not fit: {key} is {list(tensor.shape)}, not {list(shape)}")
+
+
+def _names(optimizer: Optimizer) -> dict[Tensor, str]:
+    groups = optimizer.param_groups
+    return {
+        parameter: name for group in groups for parameter, name in zip(group["params"], group["names"], strict=True)
+    }
+
+
+def _own(tensor: Tensor) -> Tensor:
+    """A tensor that shares its memory with no other, as files want it."""
+    return tensor.detach() if tensor.untyped_storage().nbytes() == tensor.nbytes else tensor.detach().clone()
+
+
+def _pair(betas: tuple[float, ...]) -> tuple[float, float]:
+    return betas[0], betas[1]
+
+
+def _check_rates(lr: float, decay: float, per: int, layer_decay: float) -> None:
+    if not 0 < lr < math.inf:
+        raise UsageError(f"lr {lr} is no learning rate: choose one above 0")
+    if not 0 <= decay < math.inf:
+        raise UsageError(f"decay {decay} is no weight decay: choose 0 or more")
+    at_least(0, per=per)
+    if not 0 < layer_decay <= 1:
+        raise UsageError(f"layer_decay {layer_decay} is no factor from layer to layer: choose one above 0 and up to 1")
+
+
+def _check_moments(betas: tuple[float, ...], epsilon: float) -> None:
+    if len(betas) != 2 or not all(0 <= beta < 1 for beta in betas):
+        raise UsageError(f"betas {list(betas)} are not two numbers from 0 up to, but below, 1")
+    if not 0 < epsilon < 1:
+        raise UsageError(f"epsilon {epsilon} is not between 0 and 1")

@@ -1,0 +1,157 @@
+"""PROMISE 5: Ctrl-C and SIGTERM, wherever they come, leave a state that is at most one step old, and the right code."""
+
+import os
+import random
+import re
+import shutil
+import signal
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from patchwords.cli.progress import Bars
+from patchwords.training import assemble, checkpoint, result, train
+
+CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
+SOON = 20.0  # seconds, on a machine that has other things to do
+
+
+def test_stopped_runs_end_with_the_same_bits(launch, begin, undisturbed, bits, battery, tmp_path) -> None:
+    chance, signals, runs = random.Random(0), 0, 0
+    while signals < battery(10, 100):
+        run, code = tmp_path / f"run-{runs}", -1
+        while code != 0:
+            signals += code > 0
+            first = at_step(run)
+            process = launch(*begin(run), "--set", f"data.workers={2 * (runs % 2)}")
+            code = stopped(process, run, first, undisturbed.seconds, chance)
+        assert bits(run) == undisturbed.bits
+        shutil.rmtree(run)
+        runs += 1
+
+
+def at_step(run: Path) -> int:
+    found = checkpoint.find(run / "checkpoints") if run.exists() else None
+    assert found is None or found.notes == ()
+    return checkpoint.load(found.path).step if found else 0
+
+
+def stopped(process: Any, run: Path, first: int, seconds: float, chance: random.Random) -> int:
+    """Sends a signal at a random moment, and looks at what was left by it; the exit code."""
+    time.sleep(chance.uniform(0, seconds))
+    number = chance.choice([signal.SIGINT, signal.SIGTERM])
+    before = process.step
+    process.send(number)
+    if number == signal.SIGTERM and chance.random() < 0.5:
+        process.send(number)  # as GNU timeout does
+    after = process.step
+    code = process.wait(SOON)
+    if code == 0:  # it came when there was nothing left to stop
+        assert (run / "report.html").exists()
+        return code
+    assert code == CODES[number], process.said
+    told = re.search(r"stopped by (Ctrl-C|SIGTERM) after step (\d+) of 24, and saved", process.said)
+    if told:
+        assert before <= int(told[2]) <= max(first, after) + 1
+        assert at_step(run) == int(told[2])
+    else:  # before this process made a step, or after the last: there was nothing new to save
+        assert before == 0 or "stopped after the last step" in process.said
+    return code
+
+
+# Places where a signal comes for certain: each takes a number, and makes the process send it to itself there.
+
+
+def in_the_scan(number: int) -> None:
+    at(Bars, "working", number)
+
+
+def in_the_evaluation(number: int) -> None:
+    at(assemble, "judged", number)
+
+
+def in_a_save(number: int) -> None:
+    at(checkpoint, "_fill", number)
+
+
+def in_the_last_evaluation(number: int) -> None:
+    at(result, "classify", number)
+
+
+def in_the_report(number: int) -> None:
+    at(train, "report", number)
+
+
+def at(owner: Any, name: str, number: int) -> None:
+    """Before every call of a function."""
+    before = getattr(owner, name)
+
+    def sending(*arguments: Any, **options: Any) -> Any:
+        os.kill(os.getpid(), number)
+        return before(*arguments, **options)
+
+    setattr(owner, name, sending)
+
+
+@pytest.mark.parametrize("number", CODES)
+@pytest.mark.parametrize("place", [in_the_scan, in_the_evaluation, in_a_save])
+def test_a_signal_anywhere_is_heard(place: Callable, number: int, launch, begin, undisturbed, bits, tmp_path) -> None:
+    run = tmp_path / "run"
+    for where in (place, in_a_save, place):  # at the beginning of the run, and when it goes on
+        process = launch(*begin(run), prepare=partial(where, number))
+        assert process.wait(SOON) == CODES[number], process.said
+    assert launch(*begin(run)).wait() == 0
+    assert bits(run) == undisturbed.bits
+
+
+@pytest.mark.parametrize("place", [in_the_last_evaluation, in_the_report])
+def test_a_signal_at_the_end_does_not_spoil_it(place: Callable, launch, begin, undisturbed, bits, tmp_path) -> None:
+    run = tmp_path / "run"
+    process = launch(*begin(run), prepare=partial(place, signal.SIGTERM))
+    assert process.wait() == 0, process.said
+    assert bits(run) == undisturbed.bits
+    assert (run / "report.html").exists()
+
+
+@pytest.mark.parametrize("number", CODES)
+def test_a_signal_while_a_cache_is_filled_leaves_before_the_first_step(number: int, launch, begin, tmp_path) -> None:
+    cached = (*begin(tmp_path / "run"), "--set", "data.cache=memory")
+
+    def prepare() -> None:
+        before = Bars.working
+
+        def working(self: Bars, what: str, done: int, total: int) -> None:
+            if what.startswith("decoding"):
+                os.kill(os.getpid(), number)
+            before(self, what, done, total)
+
+        Bars.working = working  # type: ignore[method-assign]
+
+    process = launch(*cached, prepare=prepare)
+    assert process.wait(SOON) == CODES[number], process.said
+    assert process.step == 0
+    assert launch(*begin(tmp_path / "run")).wait() == 0  # which resumes, since the folder says what the run is
+
+
+def test_a_second_ctrl_c_leaves_at_once(launch, begin, undisturbed, bits, tmp_path) -> None:
+    run = tmp_path / "run"
+
+    def prepare() -> None:
+        before = checkpoint._fill
+
+        def twice(*arguments: Any) -> None:
+            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGINT)
+            before(*arguments)
+
+        checkpoint._fill = twice  # type: ignore[assignment]
+
+    process = launch(*begin(run), prepare=prepare)
+    assert process.wait(SOON) == 130
+    assert "saved" not in process.said
+    assert launch(*begin(run)).wait() == 0
+    assert bits(run) == undisturbed.bits

@@ -1,0 +1,154 @@
+"""The learning-rate finder: a growing rate, a falling and rising loss, a suggestion and its picture."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from patchwords.errors import UsageError
+from patchwords.training import find_rate as module
+from patchwords.training.find_rate import HIGHEST, LOWEST, STEPS, Rate, _smoothed, _steepest, _tried, find_rate
+from patchwords.training.watch import Log
+
+
+class Told(Log):
+    def __init__(self) -> None:
+        self.working_on: list[tuple[int, int]] = []
+
+    def working(self, what: str, done: int, total: int) -> None:
+        if what == "looking for a learning rate":
+            self.working_on.append((done, total))
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Pictures of two classes that can be told apart: dark and bright."""
+    chance = np.random.default_rng(0)
+    labels = np.arange(60) % 2
+    images = chance.integers(0, 60, (60, 8, 8, 1)) + 150 * labels[:, None, None, None]
+    path = tmp_path_factory.mktemp("data") / "shades.npz"
+    np.savez(path, images=images.astype(np.uint8), labels=labels)
+    return path
+
+
+CHANGES = {"batch": 16, "parts.depth": 1, "parts.width": 16, "parts.mlp": 16, "parts.heads": 2, "data.workers": 0}
+
+
+@pytest.fixture(scope="module")
+def found(data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Rate, Told]:
+    told = Told()
+    out = tmp_path_factory.mktemp("out") / "new" / "rate.png"
+    return find_rate(data, recipe="digits", change=CHANGES, device="cpu", out=out, watcher=told), told
+
+
+def test_rates_grow_by_the_same_factor_from_the_lowest_up(found: tuple[Rate, Told]) -> None:
+    rate, _ = found
+    assert rate.rates[0] == LOWEST
+    factors = rate.rates[1:] / rate.rates[:-1]
+    np.testing.assert_allclose(factors, (HIGHEST / LOWEST) ** (1 / (STEPS - 1)))
+    assert rate.rates[-1] <= HIGHEST * (1 + 1e-9)
+    assert len(rate.losses) == len(rate.rates) > STEPS // 4
+
+
+def test_the_suggestion_lies_where_the_loss_falls(found: tuple[Rate, Told]) -> None:
+    rate, _ = found
+    lowest = rate.rates[rate.losses.argmin()]
+    assert 1e-5 < rate.suggestion <= lowest * 1.1
+    assert rate.losses.min() < 0.9 * rate.losses[0]
+    assert rate.suggestion == float(f"{rate.suggestion:.1e}")
+
+
+def test_the_picture_is_there_and_can_be_opened(found: tuple[Rate, Told]) -> None:
+    rate, _ = found
+    with Image.open(rate.picture) as picture:
+        assert picture.format == "PNG"
+        assert picture.width > 500
+
+
+def test_progress_is_told(found: tuple[Rate, Told]) -> None:
+    rate, told = found
+    assert told.working_on == [(step + 1, STEPS) for step in range(len(rate.rates))]
+
+
+def test_nothing_else_is_left_behind(found: tuple[Rate, Told], data: Path) -> None:
+    rate, _ = found
+    assert [path.name for path in rate.picture.parent.iterdir()] == ["rate.png"]
+    assert [path.name for path in data.parent.iterdir()] == ["shades.npz"]
+
+
+def test_a_picture_that_is_there_is_not_overwritten(tmp_path: Path, data: Path) -> None:
+    (tmp_path / "rate.png").write_bytes(b"mine")
+    with pytest.raises(UsageError, match=r"rate\.png exists"):
+        find_rate(data, recipe="digits", change=CHANGES, device="cpu", out=tmp_path / "rate.png")
+    assert (tmp_path / "rate.png").read_bytes() == b"mine"
+
+
+# The parts
+
+
+def made(losses: list[float]) -> Any:
+    """Parts whose losses are known beforehand."""
+    rest = iter(losses)
+    update = SimpleNamespace(optimizer=SimpleNamespace(param_groups=[{"lr": 0.0, "scale": 1.0}]))
+    parts = SimpleNamespace(
+        objective=SimpleNamespace(train=lambda: None),
+        feed=SimpleNamespace(batches=lambda start, stop: iter(range(start, stop))),
+    )
+
+    class Update:
+        optimizer = update.optimizer
+
+        def __call__(self, loaded: object, step: int, progress: float) -> tuple[dict[str, torch.Tensor], None]:
+            return {"loss": torch.tensor(next(rest), dtype=torch.float64)}, None
+
+    parts.update = Update()
+    return parts
+
+
+def test_the_search_ends_where_the_loss_explodes() -> None:
+    losses = [2.0] * 40 + [1.0] + [1.5, 3.9, 4.1, 100.0] + [0.0] * 60
+    tried, found = _tried(made(losses), Log())
+    assert found.tolist() == losses[:43]
+    assert len(tried) == 43
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
+def test_the_search_ends_where_the_loss_is_no_number(wrong: float) -> None:
+    tried, found = _tried(made([2.0] * 10 + [wrong] + [1.0] * 100), Log())
+    assert len(tried) == len(found) == 10
+
+
+def test_a_noisy_start_does_not_end_it() -> None:
+    losses = [1.0, 9.0] + [1.0] * (STEPS - 2)
+    assert len(_tried(made(losses), Log())[0]) == STEPS
+
+
+def test_smoothing_is_a_moving_average_that_starts_fair() -> None:
+    np.testing.assert_allclose(_smoothed(np.full(20, 3.0)), 3.0)
+    found = _smoothed(np.array([1.0, 2.0, 4.0]))
+    by_hand = [1.0, (0.9 * 1 + 2) / 1.9, (0.81 * 1 + 0.9 * 2 + 4) / (0.81 + 0.9 + 1)]
+    np.testing.assert_allclose(found, by_hand)
+
+
+def test_the_steepest_fall_is_taken_over_the_logarithm_of_the_rate() -> None:
+    rates = np.logspace(-6, 0, 61)
+    losses = 2 - 1 / (1 + np.exp(-(np.log10(rates) + 3) * 4)) + 10 * np.clip(np.log10(rates) + 1, 0, None)
+    assert _steepest(rates, losses) == pytest.approx(1e-3, rel=0.2)
+
+
+@pytest.mark.parametrize("losses", [[], [1.0], [1.0, 0.9], [1.0, 2.0, 3.0, 4.0], [1.0, 0.5, 3.0, 4.0]])
+def test_a_loss_that_never_falls_is_said(losses: list[float]) -> None:
+    rates = np.logspace(-6, 0, max(len(losses), 1))[: len(losses)]
+    with pytest.raises(UsageError, match="the loss never fell"):
+        _steepest(rates, np.array(losses))
+
+
+def test_a_search_that_fails_leaves_no_picture(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_tried", lambda made, watcher: (np.array([]), np.array([])))
+    with pytest.raises(UsageError, match="the loss never fell"):
+        find_rate(data, recipe="digits", change=CHANGES, device="cpu", out=tmp_path / "rate.png")
+    assert list(tmp_path.iterdir()) == []
