@@ -11,7 +11,7 @@ from patchwords.errors import DataError
 
 if TYPE_CHECKING:
     from patchwords.cli.output import Output
-    from patchwords.data.findings import Findings
+    from patchwords.data.check.findings import Findings
 
 
 def check(
@@ -29,7 +29,7 @@ def check(
     Warnings: near copies (saved again, resized, recoloured), odd shapes and sizes, uneven or doubtful classes.
     """
     from patchwords.cli.output import Output
-    from patchwords.data.check import check as examine
+    from patchwords.data.check.check import check as examine
     from patchwords.data.sources.door import open_data
 
     output = Output(as_json, quiet)
@@ -59,7 +59,7 @@ def _tell(output: "Output", name: str, findings: "Findings") -> None:
     from dataclasses import asdict
 
     from patchwords.cli.output import count
-    from patchwords.data.findings import SHOWN
+    from patchwords.data.check.findings import SHOWN
 
     numbers = {
         "errors": sum(each.count for each in findings.errors),

@@ -1,11 +1,12 @@
 """The last steps from pictures to the model's input, on the device and on the whole batch."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from patchwords.data.augment import Augment, augment, erase
+from patchwords.data.augment.augment import Augment, augment, erase
 from patchwords.data.mix import Mix, mix
 from patchwords.data.order import Indices
 from patchwords.data.preprocess import Preprocess
@@ -16,6 +17,7 @@ from patchwords.data.transforms import standardise
 class Finish:
     """uint8 pictures to a batch: augmented, normalised, erased, mixed; every draw at its address."""
 
+    gives: ClassVar[tuple[str, ...]] = ("image", "target")  # the keys of a batch
     augment: Augment
     mix: Mix
     preprocess: Preprocess

@@ -25,11 +25,11 @@ from patchwords.training.average import Average
 from patchwords.training.distributed import World
 from patchwords.training.evaluate import Answers, answers
 from patchwords.training.feed import Cached, Streamed, judged, judged_held
-from patchwords.training.folder import RunFolder
 from patchwords.training.groups import freeze, groups
 from patchwords.training.keeper import RunKeeper
 from patchwords.training.loop import Feed, Loop, State
 from patchwords.training.recipe import Recipe
+from patchwords.training.run.folder import RunFolder
 from patchwords.training.schedule import Plan
 from patchwords.training.signals import StoppedError, Wish
 from patchwords.training.update import Loaded, Update
@@ -69,6 +69,10 @@ def parts(setting: Setting, model: Model, card: Card) -> Parts:
     model.to(world.device)
     freeze(model, recipe.freeze)
     objective = recipe.objective.build(model)
+    if lacking := [key for key in objective.needs if key not in Finish.gives]:
+        raise UsageError(
+            f"objective {recipe.objective.kind} needs {', '.join(lacking)}, and {setting.data.name} has none"
+        )
     kinds = groups(objective, decay=recipe.optimizer.decay, layer_decay=recipe.optimizer.layer_decay)
     prepare(objective, recomputed=recipe.recompute, compiled=recipe.compile)
     order = Order(recipe.seed, len(setting.data.train), recipe.data.augment.repeats)

@@ -10,11 +10,12 @@ import torch
 from torch import Tensor
 
 from patchwords.objectives.objective import Objective
-from patchwords.training import checkpoint, manifest, optimizer, pointers
+from patchwords.training import optimizer
 from patchwords.training.average import Average
-from patchwords.training.folder import RunFolder
 from patchwords.training.loop import State
-from patchwords.training.manifest import DamagedError
+from patchwords.training.run import checkpoint, manifest, pointers
+from patchwords.training.run.folder import RunFolder
+from patchwords.training.run.manifest import DamagedError
 from patchwords.training.watch import Watcher
 from patchwords.weights.card import Card
 from patchwords.weights.load import write_native

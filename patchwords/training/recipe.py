@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from patchwords import settings
-from patchwords.data.augment import Augment
+from patchwords.data.augment.augment import Augment
 from patchwords.data.loader import Loading
 from patchwords.data.mix import Mix
 from patchwords.data.preprocess import Interpolation, Preprocess

@@ -10,11 +10,11 @@ import numpy as np
 from patchwords.data.sources.source import Source
 from patchwords.data.thumbnail import thumbnail
 from patchwords.evaluation.classify import Scores, classify
-from patchwords.training import checkpoint, durable
 from patchwords.training.assemble import Judgement
 from patchwords.training.keeper import BEST, RunKeeper
 from patchwords.training.loop import Loop
-from patchwords.training.report import write_report
+from patchwords.training.report.page import write_report
+from patchwords.training.run import checkpoint, durable
 from patchwords.training.signals import StoppedError
 from patchwords.weights.load import write_native
 

@@ -5,6 +5,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -13,29 +14,29 @@ from typing import Any
 import torch
 
 from patchwords import settings
-from patchwords.data.check import check
+from patchwords.data.check.check import check
 from patchwords.data.sources.door import open_data
 from patchwords.data.sources.source import Data
-from patchwords.errors import DataError, PatchwordsError, UsageError
+from patchwords.errors import DataError, PatchwordsError, ResourceError, UsageError
 from patchwords.evaluation.classify import Scores
 from patchwords.models.model import Model
-from patchwords.training import checkpoint
 from patchwords.training import recipe as recipes
 from patchwords.training.assemble import Judgement, Setting, assemble, due_steps, plan_of
 from patchwords.training.board import board
 from patchwords.training.clock import peak
 from patchwords.training.distributed import World, world
-from patchwords.training.environment import differences, environment
 from patchwords.training.fit import settled
-from patchwords.training.folder import RunFolder
 from patchwords.training.groups import freeze
 from patchwords.training.keeper import RunKeeper
 from patchwords.training.loop import Loop
 from patchwords.training.recipe import HOW, Recipe
 from patchwords.training.result import conclude, report
+from patchwords.training.run import checkpoint
+from patchwords.training.run.environment import differences, environment
+from patchwords.training.run.folder import RunFolder
+from patchwords.training.run.toml import toml
 from patchwords.training.signals import listening
 from patchwords.training.start import begin
-from patchwords.training.toml import toml
 from patchwords.training.watch import Log, Watcher
 from patchwords.weights.card import Card
 from patchwords.weights.load import card_of, load
@@ -233,7 +234,8 @@ def _run(loop: Loop, keeper: RunKeeper, judgement: Judgement) -> Run:
         loop.run()
         scores = conclude(loop, keeper, judgement)
     except PatchwordsError as error:
-        _record(loop, keeper, str(error))
+        with suppress(ResourceError):  # a disk that is full for this too must not hide what happened
+            _record(loop, keeper, str(error))
         raise
     _record(loop, keeper, "finished")
     if loop.world.leads:

@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 import patchwords
-from patchwords.training.folder import RunFolder
+from patchwords.training.run.folder import RunFolder
 
 CHANGES = {"parts.depth": 1, "data.workers": 0, "data.crop.kind": "whole"}
 SETTINGS = tuple(word for key, value in CHANGES.items() for word in ("--set", f"{key}={value}"))

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from patchwords.data.augment import Augment, augment, erase
+from patchwords.data.augment.augment import Augment, augment, erase
 from patchwords.data.finish import Finish
 from patchwords.data.mix import Mix, mix
 from patchwords.data.preprocess import IMAGENET, Preprocess

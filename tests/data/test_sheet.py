@@ -9,12 +9,12 @@ import pytest
 import torch
 from PIL import Image
 
-from patchwords.data.augment import Augment
+from patchwords.data.augment.augment import Augment
+from patchwords.data.augment.policy import RandAugment
 from patchwords.data.finish import Finish
 from patchwords.data.loader import Cut
 from patchwords.data.mix import Mix
 from patchwords.data.order import Order
-from patchwords.data.policy import RandAugment
 from patchwords.data.preprocess import IMAGENET, Preprocess
 from patchwords.data.sheet import ENLARGED, GAP, LINE, MIXED, ROWS, TITLE, VIEWS, draw, look, visible
 from patchwords.data.sources.arrays import Arrays

@@ -18,7 +18,7 @@ import torch
 from safetensors.torch import save as serialise
 
 from patchwords.errors import ModelError, PatchwordsError, ResourceError
-from patchwords.training import checkpoint, durable
+from patchwords.training.run import checkpoint, durable
 from patchwords.weights import files
 
 Battery = Callable[[int, int], int]

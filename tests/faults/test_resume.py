@@ -1,5 +1,6 @@
 """PROMISES 1, 12, 13 and 22: a run goes on exactly where it was, or says why it will not."""
 
+import errno
 import os
 import shutil
 import signal
@@ -13,9 +14,9 @@ from typing import Any
 import pytest
 import torch
 
-from patchwords.errors import DataError, ModelError, UsageError
-from patchwords.training import checkpoint
+from patchwords.errors import DataError, ModelError, ResourceError, UsageError
 from patchwords.training import train as training
+from patchwords.training.run import checkpoint, durable
 from patchwords.training.signals import StoppedError
 from patchwords.training.train import train
 from patchwords.training.watch import Log
@@ -339,6 +340,28 @@ def test_with_no_good_one_left_it_says_so(begun) -> None:
         flip_a_bit(path.parent)
     with pytest.raises(ModelError, match=r"no checkpoint .* can be used"):
         resume(run)
+
+
+def test_a_disk_that_fills_up_is_told_by_its_checkpoint(
+    photos: Path, recipe: Path, undisturbed, bits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_report
+) -> None:
+    """PROMISE 3, for a whole run: what cannot be saved is named, though what is written afterwards fails too."""
+    run, create = tmp_path / "run", durable.create
+
+    class Full(Stopper):
+        def step(self, done: int, total: int) -> None:
+            if done == 13:
+                monkeypatch.setattr(durable, "create", refuse)
+
+    def refuse(path: Path, data: bytes) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with pytest.raises(ResourceError, match=r"step-0000\d\d could not be written .* bytes are needed") as caught:
+        train(photos, recipe=recipe, out=run, device="cpu", watcher=Full())
+    assert caught.value.exit_code == 5
+    monkeypatch.setattr(durable, "create", create)
+    resume(run)
+    assert bits(run) == undisturbed.bits
 
 
 def test_a_run_without_a_first_checkpoint_begins(begun, bits, undisturbed, no_report) -> None:

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from patchwords.cli.progress import Bars
-from patchwords.training import assemble, checkpoint, result, train
+from patchwords.training import assemble, result, train
+from patchwords.training.run import checkpoint
 
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
 SOON = 20.0  # seconds, on a machine that has other things to do
@@ -58,8 +59,9 @@ def stopped(process: Any, run: Path, first: int, seconds: float, chance: random.
     if told:
         assert before <= int(told[2]) <= max(first, after) + 1
         assert at_step(run) == int(told[2])
-    else:  # before this process made a step, or after the last: there was nothing new to save
-        assert before == 0 or "stopped after the last step" in process.said
+    elif before:  # after the last step, before the report or behind it: all was saved by then
+        assert "stopped after the last step" in process.said or (run / "report.html").exists()
+        assert at_step(run) == 24
     return code
 
 
@@ -118,8 +120,27 @@ def test_a_signal_at_the_end_does_not_spoil_it(place: Callable, launch, begin, u
 
 
 @pytest.mark.parametrize("number", CODES)
+def test_a_signal_to_the_whole_group_is_one_to_its_leader(
+    number: int, launch, begin, undisturbed, bits, tmp_path: Path
+) -> None:
+    """As from a terminal, or twice from GNU timeout: the loader's processes get it too."""
+    run = tmp_path / "run"
+    process = launch(*begin(run), "--set", "data.workers=2")
+    while process.step < 3:
+        assert not process.ended(), process.said
+        time.sleep(0.005)
+    os.killpg(process.pid, number)
+    if number == signal.SIGTERM:
+        os.killpg(process.pid, number)
+    assert process.wait(SOON) == CODES[number], process.said
+    assert "and saved" in process.said
+    assert launch(*begin(run)).wait() == 0
+    assert bits(run) == undisturbed.bits
+
+
+@pytest.mark.parametrize("number", CODES)
 def test_a_signal_while_a_cache_is_filled_leaves_before_the_first_step(number: int, launch, begin, tmp_path) -> None:
-    cached = (*begin(tmp_path / "run"), "--set", "data.cache=memory")
+    run, cached = tmp_path / "run", ("--set", "data.cache=memory")
 
     def prepare() -> None:
         before = Bars.working
@@ -131,7 +152,7 @@ def test_a_signal_while_a_cache_is_filled_leaves_before_the_first_step(number: i
 
         Bars.working = working  # type: ignore[method-assign]
 
-    process = launch(*cached, prepare=prepare)
+    process = launch(*begin(run), *cached, prepare=prepare)
     assert process.wait(SOON) == CODES[number], process.said
     assert process.step == 0
     assert launch(*begin(tmp_path / "run")).wait() == 0  # which resumes, since the folder says what the run is

@@ -1,6 +1,7 @@
 """PROMISES 10 and 11: any number of processes sees the same pictures in the same order, also after a resume."""
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -14,7 +15,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from patchwords.data.finish import Finish
 from patchwords.data.order import Order, share
+from patchwords.objectives import supervised
 from patchwords.training import loop
 from patchwords.training.update import Update
 
@@ -100,7 +103,8 @@ def test_a_run_goes_on_with_another_number_of_processes(together, begin, alone: 
         until = STEPS if number == len(sizes) - 1 else 5 + 6 * number
         folder = tmp_path / f"part-{number}"
         folder.mkdir()
-        every = together(size, *begin(run), *(STEADY if number == 0 else ()), prepare=partial(stop_at, folder, until))
+        prepare = partial(stop_at, folder, until, size - 1)
+        every = together(size, *begin(run), *(STEADY if number == 0 else ()), prepare=prepare)
         for process in every:
             assert process.wait() == (0 if until == STEPS else 143), process.said
         if number:
@@ -113,8 +117,8 @@ def test_a_run_goes_on_with_another_number_of_processes(together, begin, alone: 
         assert losses(run, kind) == pytest.approx(losses(alone, kind), abs=1e-4)
 
 
-def stop_at(folder: Path, step: int, rank: int) -> None:
-    """Writes down what it is shown, and is told to stop after so many steps."""
+def stop_at(folder: Path, step: int, hears: int, rank: int) -> None:
+    """Writes down what it is shown; one of them is told to stop after so many steps, and all do."""
     noted(folder, rank)
     before = Update.__call__
 
@@ -123,7 +127,7 @@ def stop_at(folder: Path, step: int, rank: int) -> None:
             os.kill(os.getpid(), signal.SIGTERM)
         return before(self, loaded, number, progress)
 
-    if step < STEPS:
+    if step < STEPS and rank == hears:
         Update.__call__ = update  # type: ignore[method-assign]
 
 
@@ -167,6 +171,33 @@ def test_one_that_dies_takes_the_others_along_and_the_run_goes_on(
         for process in together(2, *begin(run)):
             assert process.wait() == 0, process.said
         assert bits(run) == bits(tmp_path / "whole")
+
+
+@pytest.mark.parametrize(("mode", "code"), [("stop", 6), ("skip", 0), ("rollback", 0)])
+def test_what_one_of_them_finds_is_everybodys(
+    mode: str, code: int, together, begin, undisturbed, tmp_path: Path
+) -> None:
+    """A loss that is no number, in the part of the second process alone, and with gradients that are fine."""
+
+    def prepare(rank: int) -> None:
+        finish, loss, step = Finish.__call__, supervised.cross_entropy, [0]
+
+        def finished(self: Finish, *arguments: Any, **options: Any) -> Any:
+            step[0] = options["step"]
+            return finish(self, *arguments, **options)
+
+        def lost(*arguments: Any) -> Any:
+            return loss(*arguments) + (math.nan if rank == 1 and step[0] == 5 else 0.0)
+
+        Finish.__call__, supervised.cross_entropy = finished, lost  # type: ignore[method-assign]
+
+    run = tmp_path / "run"
+    for process in together(2, *begin(run), "--set", f"nonfinite={mode}", prepare=prepare):
+        assert process.wait(60) == code, process.said
+    if code == 0:
+        last = run / "checkpoints" / (run / "checkpoints" / "last").read_text().split()[0]
+        assert json.loads((last / "state.json").read_text())["run"]["skipped"] == [5]
+        assert all(map(math.isfinite, losses(run).values()))
 
 
 def test_the_command_works_under_torchrun(photos: Path, recipe: Path, port: int, tmp_path: Path) -> None:

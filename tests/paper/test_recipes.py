@@ -9,7 +9,7 @@ import pytest
 
 import patchwords
 from patchwords import settings
-from patchwords.data.policy import RandAugment
+from patchwords.data.augment.policy import RandAugment
 from patchwords.models.build import blank
 from patchwords.models.names import read as read_model
 from patchwords.training import recipe

@@ -11,21 +11,22 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 import patchwords
-from patchwords.data.augment import Augment
+from patchwords.data.augment.augment import Augment
 from patchwords.data.finish import Finish
 from patchwords.data.mix import Mix
 from patchwords.data.preprocess import Preprocess
 from patchwords.models.names import Config
 from patchwords.objectives.supervised import Classification, Supervised
 from patchwords.speed.precision import scaler
-from patchwords.training import checkpoint, optimizer
+from patchwords.training import optimizer
 from patchwords.training.average import Average
 from patchwords.training.distributed import World
-from patchwords.training.folder import RunFolder
 from patchwords.training.groups import groups
 from patchwords.training.keeper import BEST, RunKeeper
 from patchwords.training.loop import State
 from patchwords.training.optimizer import AdamW
+from patchwords.training.run import checkpoint
+from patchwords.training.run.folder import RunFolder
 from patchwords.training.update import Loaded, Update
 from patchwords.training.watch import Log
 from patchwords.weights.card import Card

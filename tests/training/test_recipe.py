@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from patchwords import settings
-from patchwords.data.augment import Augment
-from patchwords.data.policy import RandAugment
+from patchwords.data.augment.augment import Augment
+from patchwords.data.augment.policy import RandAugment
 from patchwords.data.preprocess import IMAGENET, Preprocess
 from patchwords.data.transforms import PaddedCrop, WholeCrop
 from patchwords.errors import UsageError
@@ -17,8 +17,8 @@ from patchwords.models.build import blank, configure
 from patchwords.training import recipe
 from patchwords.training.optimizer import SGD, AdamW, Lamb
 from patchwords.training.recipe import HOW, DataRecipe, Recipe, read
+from patchwords.training.run.toml import toml
 from patchwords.training.schedule import Schedule
-from patchwords.training.toml import toml
 from patchwords.training.train import _unchanged
 
 NAMES = recipe.names()

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from patchwords.data.augment import Augment
+from patchwords.data.augment.augment import Augment
 from patchwords.data.finish import Finish
 from patchwords.data.mix import Mix
 from patchwords.data.order import share

@@ -3,7 +3,7 @@
 from patchwords import settings
 from patchwords.cli.output import Output
 from patchwords.training import recipe as recipes
-from patchwords.training.toml import toml
+from patchwords.training.run.toml import toml
 
 
 def show_recipes(output: Output) -> None:

@@ -1,0 +1,1 @@
+"""report.html, and what a run folder tells when it is read again."""

@@ -1,0 +1,218 @@
+"""report.html: one page, complete in itself, that shows what a run learned, where it errs and what it cost."""
+
+import json
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from patchwords import __version__
+from patchwords.ops import draws
+from patchwords.training.report import figures, history, panels
+from patchwords.training.report.figures import Curve, Unit
+from patchwords.training.report.headline import header
+from patchwords.training.report.history import History, is_number, series
+from patchwords.training.report.markup import Markup, element, name, together
+from patchwords.training.report.panels import Judged
+from patchwords.training.report.wording import duration, memory, percent, short, whole
+from patchwords.weights.files import writing
+
+PREDICTIONS, MISTAKES = 24, 36  # pictures of the two galleries
+COSTS = ("seconds", "images", "peak_memory")  # of run.json, told under Cost
+POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+CURVES: tuple[tuple[str, str, Unit], ...] = (
+    ("loss", "Loss", "plain"),
+    ("accuracy", "Accuracy", "percent"),
+    ("lr", "Learning rate", "power"),
+    ("images_per_second", "Images a second", "speed"),
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Section:
+    """A part of the page with a heading; one without content is left out."""
+
+    heading: str
+    content: tuple[Markup, ...]
+
+    @property
+    def anchor(self) -> str:
+        return self.heading.lower().replace(" ", "-")
+
+
+def write_report(run: Path, *, thumbnails: Callable[[int], bytes], names: Sequence[str] = (), title: str = "") -> Path:
+    """The report of a run folder; `thumbnails` gives a small JPEG or PNG of a validation picture, `names` its file.
+
+    Names are those that data.json holds where none are given.
+    """
+    past = history.read(run)
+    names = names or past.names
+    found = history.predictions(run)
+    judged = found and Judged(
+        logits=found[0],
+        labels=found[1],
+        loss=_loss(past.recipe),
+        classes=past.classes,
+        names=names,
+        thumbnails=thumbnails,
+    )
+    page = _page(title or past.title, header(past, judged, title or past.title), list(_sections(past, judged)))
+    with writing(run / "report.html", len(page)) as aside:
+        aside.write_text(page, encoding="utf-8")
+    return run / "report.html"
+
+
+def summary(run: Path) -> dict[str, Any]:
+    """What there is to say about a run in a few lines, ready for JSON."""
+    past = history.read(run)
+    places = {"result": run / "model.safetensors", "report": run / "report.html"}
+    return {
+        "run": str(run),
+        "model": past.recipe.get("model", ""),
+        "weights": past.recipe.get("weights", ""),
+        "data": past.data.get("name", ""),
+        "digest": past.data.get("digest", ""),
+        "classes": len(past.classes),
+        "pictures": past.counts,
+        "epochs": past.last.get("epoch", 0),
+        "steps": past.last.get("step", 0),
+        "duration": past.recipe.get("duration", ""),
+        "status": past.run.get("status", ""),
+        "started": past.run.get("started", ""),
+        "device": past.run.get("device", ""),
+        "seconds": past.seconds,
+        "images": past.images,
+        "images_per_second": past.images_per_second,
+        "peak_memory": past.peak_memory,
+        "measure": past.measure,
+        "best": _finite(past.best),
+        "last": _finite(past.val[-1] if past.val else {}),
+    } | {key: str(path) if path.exists() else "" for key, path in places.items()}
+
+
+def _finite(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Infinities are no JSON."""
+    return {key: None if isinstance(value, float) and not is_number(value) else value for key, value in row.items()}
+
+
+def _loss(recipe: Mapping[str, Any]) -> Any:
+    objective = recipe.get("objective")
+    return objective.get("loss", "softmax") if isinstance(objective, dict) else "softmax"
+
+
+def _page(title: str, top: Markup, sections: Sequence[Section]) -> str:
+    style = resources.files("patchwords.training.report").joinpath("report.css").read_text("utf-8")
+    head = element(
+        "head",
+        element("meta", charset="utf-8"),
+        element("meta", http_equiv="Content-Security-Policy", content=POLICY),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", name="color-scheme", content="light dark"),
+        element("title", title),
+        element("style", Markup(style)),
+    )
+    shown = [section for section in sections if section.content]
+    links = [element("a", section.heading, href=f"#{section.anchor}") for section in shown]
+    parts = [element("section", element("h2", part.heading), *part.content, id=part.anchor) for part in shown]
+    footer = element("footer", f"Written by patchwords {__version__}. The page needs no network.")
+    body = element("body", top, element("nav", *links), element("main", *parts), footer)
+    return f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"
+
+
+def _sections(past: History, judged: Judged | None) -> Iterator[Section]:
+    yield Section(heading="Curves", content=_curves(past))
+    if judged:
+        yield from _judgements(past, judged)
+    yield Section(heading="Cost", content=(panels.facts(_cost(past)),))
+    recipe = panels.scroll(element("pre", past.recipe_text), says="The recipe")
+    yield Section(heading="Recipe", content=(recipe,))
+    told = {key: value for key, value in past.run.items() if key not in COSTS}
+    rows = [*_flat(told, ""), *_flat({key: past.data[key] for key in past.data if key != "names"}, "data.")]
+    yield Section(heading="Environment", content=(panels.facts(rows),) if rows else ())
+
+
+def _curves(past: History) -> tuple[Markup, ...]:
+    best = past.best.get("epoch")
+    drawn = [_figure(past, key, heading, unit, best if key == past.measure else None) for key, heading, unit in CURVES]
+    if not any(drawn):
+        return (element("p", "Not one step was recorded."),)
+    said = f"The dotted line is the best {past.measure}, at epoch {short(best)}." if best is not None else ""
+    there = [who for who, rows in (("training", past.train), ("validation", past.val)) if rows]
+    legend = element("p", *(element("span", who, class_=f"key {who}") for who in there), said)
+    return (legend, element("div", *drawn, class_="figures"))
+
+
+def _figure(past: History, key: str, heading: str, unit: Unit, best: float | None) -> Markup:
+    lines = [Curve(who="training", epochs=x, values=y) for x, y in [series(past.train, key)] if len(x)]
+    lines += [Curve(who="validation", epochs=x, values=y) for x, y in [series(past.val, key)] if len(x)]
+    if not lines:
+        return Markup()
+    drawing = figures.curves(key, lines, says=f"{heading} over the epochs", unit=unit, best=best)
+    return element("figure", element("figcaption", heading), drawing)
+
+
+def _judgements(past: History, judged: Judged) -> Iterator[Section]:
+    scores, mistakes = judged.scores, judged.scores.mistakes()
+    shade = "Rows are the true classes, columns the predicted ones; the shade grows with the share of the row."
+    captions = "Beneath each picture stands its true class, then what the model thought, the true class in blue."
+    many = f"The {min(len(mistakes), MISTAKES)} of {whole(len(mistakes))} mistakes of which the model was surest."
+    seed = past.recipe.get("seed", 0)
+    chosen = draws.permutation("report", seed, of=scores.count)[:PREDICTIONS]
+    often = element("div", element("h3", "Most confused"), panels.pairs(judged))
+    confused = element("div", panels.confusion(judged), often, class_="beside")
+    yield Section(heading="Confusion", content=(element("p", shade), confused))
+    random = f"Drawn at random, the same ones each time. {captions}"
+    yield Section(heading="Predictions", content=(element("p", random), panels.gallery(judged, chosen.tolist())))
+    if len(mistakes):
+        wrong = panels.gallery(judged, mistakes[:MISTAKES].tolist())
+        yield Section(heading="Mistakes", content=(element("p", f"{many} {captions}"), wrong))
+    yield Section(heading="Classes", content=(element("p", "The weakest first."), panels.classes(judged)))
+    yield Section(heading="Calibration", content=_calibration(judged))
+
+
+def _calibration(judged: Judged) -> tuple[Markup, ...]:
+    scores, bins = judged.scores, judged.scores.bins
+    sure, error = float(scores.confidence.mean()), percent(scores.calibration_error)
+    verdict = "too sure" if sure > scores.accuracy else "not sure enough"
+    said = (
+        f"On average the model is {percent(sure)} sure and {percent(scores.accuracy)} right: it is {verdict} by "
+        f"{100 * abs(sure - scores.accuracy):.1f} points. The expected calibration error over {len(bins.count)} bins "
+        f"is {error}, the Brier score {short(scores.brier)}."
+    )
+    rows = [
+        (
+            f"{percent(bins.edges[i])} to {percent(bins.edges[i + 1])}",
+            whole(bins.count[i]),
+            percent(bins.confidence[i]),
+            percent(bins.accuracy[i]),
+        )
+        for i in range(len(bins.count))
+        if bins.count[i]
+    ]
+    drawing = figures.reliability(bins, says="Accuracy over confidence")
+    listed = panels.table(("sure", "pictures", "mean", "right"), rows, says="Reliability")
+    return (element("p", said), element("div", drawing, listed, class_="beside"))
+
+
+def _cost(past: History) -> Iterator[tuple[str, str]]:
+    unknown = "not recorded"
+    waiting = series(past.train, "waiting")[1]
+    yield "time", duration(past.seconds) if past.seconds else unknown
+    yield "images seen", whole(past.images) if past.images else unknown
+    yield "images a second", f"{whole(past.images_per_second)} (median)" if past.images_per_second else unknown
+    yield "waiting for data", f"{percent(waiting.mean())} of the time" if len(waiting) else unknown
+    yield "peak memory", memory(past.peak_memory) if past.peak_memory else unknown
+    yield "device", together([name(str(past.run.get("device", unknown)))])
+
+
+def _flat(table: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str]]:
+    """Nested tables as dotted keys."""
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{key}.")
+        elif isinstance(value, list) and all(isinstance(word, str) for word in value):
+            yield f"{prefix}{key}", shlex.join(value) if key == "command" else "; ".join(value)
+        else:
+            yield f"{prefix}{key}", value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

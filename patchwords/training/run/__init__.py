@@ -1,0 +1,1 @@
+"""What a run keeps on the disk: its folder, its lock, its checkpoints, where it ran."""
