@@ -10,7 +10,7 @@ import torch
 from patchwords.data.augment.rounds import run
 from patchwords.data.augment.strengths import BIG_VISION, TIMM, TORCHVISION, TORCHVISION_WIDE, WARPS, Table
 
-DOCUMENT = Path(__file__).resolve().parents[2] / "docs/augmentation.md"
+DOCUMENT = Path(__file__).resolve().parents[3] / "docs/augmentation.md"
 SHOWN = {
     "timm 0, 5, 9, 10": TIMM,
     "torchvision 0, 9, 30": TORCHVISION,

@@ -17,7 +17,7 @@ from patchwords.data.sources.arrays import Arrays
 from patchwords.data.sources.door import open_data
 from patchwords.data.sources.source import Data
 
-FLOWERS = Path(__file__).resolve().parents[3] / "shared" / "data" / "flower_photos"
+FLOWERS = Path(__file__).resolve().parents[4] / "shared" / "data" / "flower_photos"
 
 
 def photo(seed: int, size: tuple[int, int] = (90, 70)) -> Image.Image:

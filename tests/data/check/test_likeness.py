@@ -12,7 +12,7 @@ from patchwords.data.check import likeness
 from patchwords.data.check.likeness import Look, groups, look, near_pairs
 from patchwords.data.picture import decode
 
-FLOWERS = Path(__file__).resolve().parents[3] / "shared" / "data" / "flower_photos"
+FLOWERS = Path(__file__).resolve().parents[4] / "shared" / "data" / "flower_photos"
 
 
 def photo(seed: int, width: int = 300, height: int = 224) -> Image.Image:
