@@ -1,5 +1,6 @@
 """`patchwords train [DATA]`: train or fine-tune, or go on with a run."""
 
+import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -87,6 +88,8 @@ def train(
         )
     finally:
         bars.close()
+    if os.environ.get("RANK", "0") != "0":
+        return  # under torchrun the first process speaks for all
     output.json({"kind": "result", "run": str(done.folder), "report": str(done.report), **done.scores.numbers()})
     output.text(f"accuracy {100 * done.scores.accuracy:.2f} % on {done.scores.count} pictures it did not learn from")
     output.text(

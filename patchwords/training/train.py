@@ -4,8 +4,8 @@ import datetime
 import json
 import os
 import sys
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -102,14 +102,24 @@ def train(
     changes = asked(model, weights, epochs, batch, image, lr, freeze, seed) | dict(change or {})
     wishes = Wishes(deterministic, tensorboard, offline, mirror)
     watcher = watcher or Log()
-    if deterministic:
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-        torch.use_deterministic_algorithms(True)
-    with world(device) as here:
+    with _determined(deterministic), world(device) as here:
         watcher = watcher if here.leads else Log()
         if resume is not None:
             return _resume(Path(resume), str(data), recipe, changes, here, watcher, wishes)
         return _start(str(data), recipe, changes, out, here, watcher, wishes)
+
+
+@contextmanager
+def _determined(wanted: bool) -> Iterator[None]:
+    """Operations that give the same bits each time or none at all, where that is wanted."""
+    before = torch.are_deterministic_algorithms_enabled()
+    if wanted:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        torch.use_deterministic_algorithms(True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before)
 
 
 def asked(
