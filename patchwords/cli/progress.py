@@ -17,7 +17,7 @@ PAUSE = 10.0  # seconds between plain lines about the same work
 
 
 class Bars:
-    """Speaks through a command's output; with --json every row of metrics is a line."""
+    """Speaks through a command's output; with --json every evaluation and every note is a line."""
 
     def __init__(self, output: Output):
         self.output = output

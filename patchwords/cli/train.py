@@ -90,8 +90,13 @@ def train(
         bars.close()
     if os.environ.get("RANK", "0") != "0":
         return  # under torchrun the first process speaks for all
-    output.json({"kind": "result", "run": str(done.folder), "report": str(done.report), **done.scores.numbers()})
+    test = {"test": done.test.numbers()} if done.test else {}
+    output.json(
+        {"kind": "result", "run": str(done.folder), "report": str(done.report), **done.scores.numbers(), **test}
+    )
     output.text(f"accuracy {100 * done.scores.accuracy:.2f} % on {done.scores.count} pictures it did not learn from")
+    if done.test:
+        output.text(f"accuracy {100 * done.test.accuracy:.2f} % on {done.test.count} pictures put aside for the test")
     output.text(
         f"the model is {done.folder / 'model.safetensors'}; look at {done.report}, or `patchwords show {done.folder}`"
     )

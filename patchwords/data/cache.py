@@ -36,7 +36,8 @@ class Held:
         return np.searchsorted(self.indices, indices) % len(self.indices)
 
     def take(self, rows: Indices, device: torch.device) -> Tensor:
-        return self.images[torch.from_numpy(rows).to(self.images.device)].to(device, non_blocking=True)
+        place = torch.from_numpy(rows).to(self.images.device, non_blocking=True)
+        return self.images[place].to(device, non_blocking=True)
 
     def cut(
         self,

@@ -6,6 +6,7 @@ Nothing can change, because a result is a pure function of its task.
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import time
 from collections import deque
@@ -26,8 +27,9 @@ Answer = tuple[Any, Exception | None]
 
 
 def automatic() -> int:
-    """As many processes as there are cores, up to sixteen."""
-    return min(os.cpu_count() or 1, 16)
+    """As many processes as there are cores for this one, up to sixteen; torchrun's share those of the machine."""
+    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    return max(1, min(cores // int(os.environ.get("LOCAL_WORLD_SIZE", "1")), 16))
 
 
 def ordered(

@@ -3,17 +3,18 @@
 import math
 from collections.abc import Generator
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
+from itertools import starmap
 
 import numpy as np
 import torch
 
-from patchwords.data.broken import Broken
+from patchwords.data.broken import Broken, Damage
 from patchwords.data.cache import Held, hold
 from patchwords.data.finish import Finish
 from patchwords.data.loader import Cut, Prepare
 from patchwords.data.order import Order, share
-from patchwords.data.sources.source import Data, Source
+from patchwords.data.sources.source import Data
 from patchwords.errors import NonFiniteError, UsageError
 from patchwords.evaluation.classify import classify
 from patchwords.models.model import Model
@@ -47,8 +48,10 @@ class Setting:
     watcher: Watcher
     wish: Wish
 
-    def broken(self, source: Source) -> Broken:
-        return Broken(self.recipe.data.broken, len(source), self.watcher.note)
+    @cached_property
+    def broken(self) -> Broken:
+        """One for the whole run: a picture is named once, and train and val count together."""
+        return Broken(self.recipe.data.broken, len(self.data.train) + len(self.data.val), self.watcher.note)
 
 
 @dataclass(frozen=True)
@@ -161,7 +164,7 @@ def feed_of(setting: Setting, card: Card, order: Order, part: slice) -> Feed:
     assert isinstance(recipe.batch, int)
     cut = Cut(source, recipe.data.crop, card.preprocess, card.model.channels, recipe.seed)
     if recipe.data.cache == "none":
-        return Streamed(cut, order, recipe.batch, part, recipe.data.loading, setting.broken(source))
+        return Streamed(cut, order, recipe.batch, part, recipe.data.loading, setting.broken)
     return Cached(held(setting, card, "train"), cut, order, recipe.batch, part, world.device)
 
 
@@ -175,7 +178,7 @@ def held(setting: Setting, card: Card, split: str) -> Held:
         card.model.channels,
         setting.world.device if fed.cache == "device" else torch.device("cpu"),
         fed.loading,
-        setting.broken(source),
+        setting.broken,
         partial(_decoding, setting, split),
     )
 
@@ -196,10 +199,8 @@ class Judgement:
     card: Card
     average: Average | None
     cache: Held | None = field(init=False, default=None)
-    broken: Broken = field(init=False)
 
     def __post_init__(self) -> None:
-        self.broken = self.setting.broken(self.setting.data.val)  # one for all evaluations: it names a picture once
         if self.setting.recipe.data.cache != "none":
             self.cache = held(self.setting, self.card, "val")
 
@@ -216,18 +217,22 @@ class Judgement:
         logits, labels, _ = found
         if not np.isfinite(logits).all():
             raise NonFiniteError("the model's answers are not finite any more, and were not saved: lower optimizer.lr")
-        return classify(logits, labels, loss=self.setting.recipe.objective.loss).numbers()
+        for found_there in self.setting.world.gathered(self.setting.broken.found):
+            self.setting.broken.add(starmap(Damage, found_there.items()))
+        scores = classify(logits, labels, loss=self.setting.recipe.objective.loss).numbers()
+        told: dict[str, float] = self.setting.world.told(scores)  # one opinion, to the last bit, of what is best
+        return told
 
-    def answers(self) -> Answers | None:
+    def answers(self, split: str = "val") -> Answers | None:
         """Logits, labels and numbers of all pictures; None when it was asked to stop."""
-        setting = self.setting
+        setting, pictures = self.setting, self._pictures(split)
         return answers(
-            self.model, self._pictures(), self.card.preprocess, setting.recipe.precision, setting.world, setting.wish
+            self.model, pictures, self.card.preprocess, setting.recipe.precision, setting.world, setting.wish
         )
 
-    def _pictures(self) -> Generator[Loaded]:
-        setting, source = self.setting, self.setting.data.val
-        if self.cache is not None:
+    def _pictures(self, split: str) -> Generator[Loaded]:
+        setting = self.setting
+        if self.cache is not None and split == "val":
             return judged_held(self.cache, setting.world)
-        prepare = Prepare(source, self.card.preprocess, self.card.model.channels)
-        return judged(prepare, setting.world, setting.recipe.data.loading, self.broken)
+        prepare = Prepare(setting.data.splits[split], self.card.preprocess, self.card.model.channels)
+        return judged(prepare, setting.world, setting.recipe.data.loading, setting.broken)

@@ -1,12 +1,13 @@
 """Time spent, time spent waiting for data, pictures seen, memory used."""
 
-import resource
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
+
+SLOW, SHARE = 1.0, 20  # a checkpoint of more than a second is followed by twenty times as long without one
 
 
 class Clock:
@@ -16,6 +17,7 @@ class Clock:
         self.before = before
         self.start = self.lapped = self.kept = time.monotonic()
         self.waited, self.images = 0.0, 0
+        self.took = 0.0  # the last checkpoint
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
@@ -31,10 +33,12 @@ class Clock:
         return max(speed, 1e-9), waiting
 
     def due(self, minutes: float) -> bool:
-        return time.monotonic() - self.kept >= 60 * minutes
+        """Whether a checkpoint is to be written: after so many minutes, and slow ones seldom enough."""
+        return time.monotonic() - self.kept >= max(60 * minutes, SHARE * self.took if self.took > SLOW else 0.0)
 
-    def saved(self) -> None:
+    def saved(self, since: float) -> None:
         self.kept = time.monotonic()
+        self.took = self.kept - since
 
     def seconds(self) -> float:
         """Of the whole run, those before a resume with them."""
@@ -45,4 +49,8 @@ def peak(device: torch.device) -> int:
     """The most bytes in use so far: of the GPU, or of this process."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
+    if sys.platform == "win32":
+        return 0  # not told there
+    import resource
+
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)

@@ -100,10 +100,12 @@ def choose(device: str, local: int) -> torch.device:
         device = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
     try:
         chosen = torch.device(device)
+        if chosen.type == "cuda" and chosen.index is None:
+            chosen = torch.device("cuda", local)
         torch.empty(0, device=chosen)
     except (RuntimeError, AssertionError) as error:
         reason = str(error).partition("\n")[0]
         raise UsageError(
             f"device {device!r} cannot be used ({reason}): choose auto, cpu, cuda, cuda:1 or mps"
         ) from None
-    return torch.device("cuda", local) if chosen.type == "cuda" and chosen.index is None else chosen
+    return chosen

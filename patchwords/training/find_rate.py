@@ -13,12 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patchwords.errors import UsageError
+from patchwords.training import optimizer
 from patchwords.training.assemble import Parts, Setting, parts
-from patchwords.training.distributed import world
+from patchwords.training.distributed import World, world
 from patchwords.training.fit import settled
 from patchwords.training.signals import Wish
 from patchwords.training.start import begin
-from patchwords.training.train import choose, opened
+from patchwords.training.train import choose, look, opened
 from patchwords.training.update import rates
 from patchwords.training.watch import Log, Watcher
 
@@ -56,18 +57,22 @@ def find_rate(
         raise UsageError(f"{picture} exists: name another file for the picture with --out")
     with world(device) as here:
         chosen = choose(str(data), recipe, dict(change or {}))
-        found = opened(str(data), chosen, watcher, here, offline=offline, mirror=mirror)
+        found = opened(str(data), chosen, watcher, offline=offline, mirror=mirror)
+        if here.leads:
+            look(found, chosen, watcher)
         model, card = begin(chosen, found)
         chosen = settled(chosen, model, len(found.train), here)
         made = parts(Setting(chosen, found, here, watcher, Wish()), model, card)
-        tried, losses = _tried(made, watcher)
-    smoothed = _smoothed(losses)
-    suggestion = _steepest(tried, smoothed)
-    _draw(picture, tried, smoothed, suggestion)
-    return Rate(tried, smoothed, suggestion, picture)
+        tried, losses = _tried(made, here, watcher)
+        smoothed = _smoothed(losses)
+        suggestion = _steepest(tried, smoothed)
+        if here.leads:
+            _draw(picture, tried, smoothed, suggestion)
+    setting = chosen.optimizer.lr / optimizer.scaled(chosen.optimizer, made.update.batch)  # what `lr` stands for
+    return Rate(tried, smoothed, _rounded(suggestion * setting), picture)
 
 
-def _tried(made: Parts, watcher: Watcher) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _tried(made: Parts, here: World, watcher: Watcher) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     tried: list[float] = []
     losses: list[float] = []
     made.objective.train()
@@ -75,7 +80,7 @@ def _tried(made: Parts, watcher: Watcher) -> tuple[NDArray[np.float64], NDArray[
         rate = LOWEST * (HIGHEST / LOWEST) ** (step / (STEPS - 1))
         rates(made.update.optimizer, rate)
         numbers, _ = made.update(loaded, step, 0.0)
-        loss = float(numbers["loss"])
+        loss = float(here.total(numbers["loss"]))  # of all processes, so that all stop together
         if not math.isfinite(loss) or (losses and loss > WORSE * min(losses) and step > STEPS // 4):
             break
         tried.append(rate)
@@ -99,7 +104,11 @@ def _steepest(tried: NDArray[np.float64], losses: NDArray[np.float64]) -> float:
     if lowest < 2:
         raise UsageError("the loss never fell while the rate grew: look at the data and at the recipe's warm-up")
     slopes = np.gradient(losses[: lowest + 1], np.log(tried[: lowest + 1]))
-    return float(f"{tried[int(slopes[:-1].argmin())]:.1e}")
+    return _rounded(tried[int(slopes[:-1].argmin())])
+
+
+def _rounded(rate: float) -> float:
+    return float(f"{rate:.1e}")
 
 
 def _draw(picture: Path, tried: NDArray[np.float64], losses: NDArray[np.float64], suggestion: float) -> None:

@@ -8,6 +8,8 @@ from patchwords.errors import UsageError
 from patchwords.models.model import Model
 from patchwords.models.names import Config
 from patchwords.models.vit import ViTConfig
+from patchwords.speed.precision import autocast
+from patchwords.speed.prepare import prepare
 from patchwords.training.distributed import World
 from patchwords.training.recipe import Recipe
 
@@ -22,7 +24,7 @@ def settled(recipe: Recipe, model: Model, samples: int, world: World) -> Recipe:
     batch = recipe.batch
     if batch == "auto":
         most = max(8, 1 << (max(samples // 8, 8)).bit_length() - 1)  # at least eight steps an epoch
-        batch = min(LARGEST, most, _largest(model, world) if world.device.type == "cuda" else 64)
+        batch = min(LARGEST, most, _largest(recipe, model, world) if world.device.type == "cuda" else 64)
         batch = world.told(batch * world.size)
     if world.size > 1 and batch < 2 * world.size:
         raise UsageError(f"batch {batch} is too small for {world.size} processes: two pictures each at least")
@@ -38,23 +40,26 @@ def piece(config: Config, batch: int) -> int:
     return min(batch, max(2, CPU_BYTES // each // 2 * 2))
 
 
-def _largest(model: Model, world: World) -> int:
+def _largest(recipe: Recipe, model: Model, world: World) -> int:
     """The largest power of two that takes a step on this GPU."""
     model.to(world.device).train()
+    prepare(model, recomputed=recipe.recompute, compiled=False)
     size, free = 8, torch.cuda.mem_get_info(world.device)[0] * SPARED
-    while size < LARGEST and _takes(model, 2 * size, world.device) < free:
+    while size < LARGEST and _takes(recipe, model, 2 * size, world.device) < free:
         size *= 2
     model.zero_grad(set_to_none=True)
     torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats(world.device)  # the run's own peak begins here
     return size
 
 
-def _takes(model: Model, size: int, device: torch.device) -> float:
+def _takes(recipe: Recipe, model: Model, size: int, device: torch.device) -> float:
     """Bytes at most for one step, or infinitely many."""
     config = model.config
     torch.cuda.reset_peak_memory_stats(device)
     try:
-        model(torch.zeros(size, config.channels, *config.image, device=device)).sum().backward()
+        with autocast(recipe.precision, device):
+            model(torch.zeros(size, config.channels, *config.image, device=device)).sum().backward()
     except torch.OutOfMemoryError:
         return float("inf")
     return torch.cuda.max_memory_allocated(device)

@@ -1,12 +1,13 @@
 """One loop for every objective: update, look, evaluate, save; from any step to the same bits."""
 
 import math
+import time
 from collections.abc import Generator
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from torch import Tensor, stack, tensor
+from torch import Tensor, nn, stack, tensor
 
 from patchwords.data.order import Order
 from patchwords.data.sources.source import Source
@@ -16,7 +17,7 @@ from patchwords.objectives.objective import Objective
 from patchwords.training.average import Average
 from patchwords.training.clock import Clock, peak
 from patchwords.training.distributed import World
-from patchwords.training.guard import Bad, Guard
+from patchwords.training.guard import EVERY, Bad, Guard
 from patchwords.training.schedule import Plan
 from patchwords.training.signals import StoppedError, Wish
 from patchwords.training.update import Loaded, Update, named, rates
@@ -104,7 +105,8 @@ class Loop:
     def __post_init__(self) -> None:
         self.total = self.plan.total
         self.per_epoch = self.order.samples / self.update.batch
-        self.every = max(1, math.ceil(self.per_epoch / ROWS))
+        self.every = max(EVERY, math.ceil(self.per_epoch / ROWS))  # a row waits for the device, as a look does
+        self.frozen = [part for part in self.objective.model.modules() if _is_frozen(part)]
         self.guard = Guard(norms=not self.update.scaler.is_enabled())
         self.rollbacks = 0
         self._begin()
@@ -142,11 +144,17 @@ class Loop:
             if self.guard.due():
                 self._look()
 
+    def _learning(self) -> None:
+        """Dropout and its kin only where something learns: a frozen part is what it is in evaluation."""
+        self.objective.train()
+        for part in self.frozen:
+            part.eval()
+
     def _step(self, loaded: Loaded) -> None:
         step = self.state.step
         rates(self.update.optimizer, self.lr * self.plan.rate(step))
         if step not in self.state.skipped:
-            self.objective.train()
+            self._learning()
             numbers, norm = self.update(loaded, step, step / self.total)
             if self._counts(step, numbers, norm):
                 if self.average:
@@ -250,11 +258,12 @@ class Loop:
         )
 
     def _save(self) -> None:
+        start = time.monotonic()
         self.state.sums = self._totals()
         self.state.seconds = self.clock.seconds()
         if self.world.leads:
             self.keeper.save(self.state)
-        self.clock.saved()
+        self.clock.saved(start)
 
     def _look(self) -> None:
         """Whether all steps since the last look were finite; what is not is told, and stops or is undone."""
@@ -284,3 +293,9 @@ class Loop:
             f"step {bad.step} gave a loss of {bad.loss:g} and gradients of norm {bad.norm:g}, with the pictures "
             f"{named(self.source, indices)}"
         )
+
+
+def _is_frozen(part: nn.Module) -> bool:
+    """Whether it has parameters, and none of them learns."""
+    learn = [parameter.requires_grad for parameter in part.parameters()]
+    return bool(learn) and not any(learn)

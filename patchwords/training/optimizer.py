@@ -1,6 +1,5 @@
 """The optimizers, torch's Adam, AdamW and SGD, and LAMB: what a recipe says of each, their state in plain tables."""
 
-import importlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from torch.optim import Optimizer
 
 from patchwords.errors import ModelError, UsageError
 from patchwords.settings import at_least
+from patchwords.training import lamb
 from patchwords.training.groups import Group
 
 
@@ -77,11 +77,7 @@ class SGD:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Lamb:
-    """Adam's update with the decay added, scaled to the length of each weight (You et al., 2020): for large batches.
-
-    The moments are not corrected for their start at zero, as in the paper's third version. What never decays is not
-    scaled either, which the paper does not say and its implementations do.
-    """
+    """Adam's update with the decay added, scaled to the length of each weight (You et al., 2020): for large batches."""
 
     kind: ClassVar[str] = "lamb"
     lr: float = 4e-3
@@ -96,26 +92,11 @@ class Lamb:
         _check_moments(self.betas, self.epsilon)
 
     def build(self, groups: list[Group], fused: bool) -> Optimizer:
-        try:
-            package = importlib.import_module("pytorch_optimizer")
-        except ModuleNotFoundError:
-            raise UsageError(
-                "optimizer lamb needs the package pytorch_optimizer: pip install 'patchwords[lamb]'"
-            ) from None
-        optimizer: Optimizer = package.Lamb(
-            [group | {"adam": not group["decays"]} for group in groups],  # "adam": not scaled
-            self.lr,
-            _pair(self.betas),
-            eps=self.epsilon,
-            weight_decouple=False,  # the decay belongs to the update that is scaled
-            adam_debias=True,  # otherwise the rate is ten times too high at first
-        )
-        vars(optimizer)["clamp"] = math.inf  # otherwise no weight counts as longer than 10
-        return optimizer
+        return lamb.Lamb(groups, self.lr, _pair(self.betas), self.epsilon)
 
 
 OptimizerKind = Adam | AdamW | SGD | Lamb
-REMEMBERED = ("names", "lr", "step")  # of a group; LAMB counts its steps there
+REMEMBERED = ("names", "lr")  # of a group
 FUSED = ("cpu", "cuda")  # the devices whose fused kernels are tested here
 
 

@@ -29,7 +29,8 @@ MOST_PARENTS = 8
 Measure = Literal[
     "accuracy", "balanced_accuracy", "top5", "macro_f1", "loss", "negative_log_likelihood", "brier", "calibration_error"
 ]
-HOW = ("data.workers", "data.timeout", "micro", "compile", "recompute", "keep", "minutes")  # may change on resume
+HOW = ("data.workers", "data.timeout", "keep", "minutes")  # may change on resume, and change nothing
+BITS = ("micro", "compile", "recompute", "threads")  # may change too, and the last bits with them
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -96,11 +97,12 @@ class Recipe:
     keep: int = 2
     minutes: float = 1.0  # between two checkpoints
     seed: int = 0
+    threads: int = 0  # of the CPU; 0 leaves it to torch
 
     def __post_init__(self) -> None:
         check(self)
         at_least(1, batch=1 if self.batch == "auto" else self.batch)
-        at_least(0, micro=self.micro, patience=self.patience, seed=self.seed)
+        at_least(0, micro=self.micro, patience=self.patience, seed=self.seed, threads=self.threads)
         at_least(2, keep=self.keep)
         parse(self.duration)
         parse(self.evaluate)

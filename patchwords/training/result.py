@@ -11,6 +11,7 @@ from patchwords.data.sources.source import Source
 from patchwords.data.thumbnail import thumbnail
 from patchwords.evaluation.classify import Scores, classify
 from patchwords.training.assemble import Judgement
+from patchwords.training.evaluate import Answers
 from patchwords.training.keeper import BEST, RunKeeper
 from patchwords.training.loop import Loop
 from patchwords.training.report.page import write_report
@@ -30,12 +31,28 @@ def conclude(loop: Loop, keeper: RunKeeper, judgement: Judgement) -> Scores:
         number = loop.world.most(loop.wish.number)
         raise StoppedError(number, f"stopped after the last step; `{keeper.again}` writes the result and the report")
     logits, labels, numbers = found
-    scores = classify(logits, labels, loss=judgement.setting.recipe.objective.loss)
+    scores = _scores(found, judgement)
     if loop.world.leads:
         write_native(keeper.folder.path / "model.safetensors", keeper.card, dict(loop.objective.model.state_dict()))
         _write_predictions(keeper.folder.path / "predictions.npz", logits, labels, numbers)
         keeper.folder.write_csv()
     return scores
+
+
+def tested(loop: Loop, keeper: RunKeeper, judgement: Judgement) -> Scores | None:
+    """The same model on the pictures that were put aside for a test, once, where there are any."""
+    if judgement.setting.data.test is None:
+        return None
+    found = judgement.answers("test")
+    if found is None:
+        number = loop.world.most(loop.wish.number)
+        raise StoppedError(number, f"stopped before the test; `{keeper.again}` makes it")
+    return _scores(found, judgement)
+
+
+def _scores(found: Answers, judgement: Judgement) -> Scores:
+    logits, labels, _ = found
+    return classify(logits, labels, loss=judgement.setting.recipe.objective.loss)
 
 
 def report(folder: Path, source: Source) -> Path:

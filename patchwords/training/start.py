@@ -51,6 +51,7 @@ def _loaded(recipe: Recipe, data: Data) -> tuple[Model, Card]:
         parts = {"head.kind": "linear"} | parts
         state = {name: tensor for name, tensor in state.items() if not name.startswith("head.")}
     config = settings.change(card.model, parts)
+    torch.manual_seed(draws.seed("initial", recipe.seed))
     changed = config.build()
     try:
         fresh = {name: tensor for name, tensor in changed.state_dict().items() if name.startswith("head.")}

@@ -4,7 +4,7 @@ import datetime
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -29,8 +29,8 @@ from patchwords.training.fit import settled
 from patchwords.training.groups import freeze
 from patchwords.training.keeper import RunKeeper
 from patchwords.training.loop import Loop
-from patchwords.training.recipe import HOW, Recipe
-from patchwords.training.result import conclude, report
+from patchwords.training.recipe import BITS, HOW, Recipe
+from patchwords.training.result import conclude, report, tested
 from patchwords.training.run import checkpoint
 from patchwords.training.run.environment import differences, environment
 from patchwords.training.run.folder import RunFolder
@@ -41,8 +41,6 @@ from patchwords.training.watch import Log, Watcher
 from patchwords.weights.card import Card
 from patchwords.weights.load import card_of, load
 
-FEW = 100_000  # pictures that are looked at before the first step; more are left to `patchwords check`
-
 
 @dataclass(frozen=True)
 class Run:
@@ -50,6 +48,7 @@ class Run:
 
     folder: Path
     scores: Scores
+    test: Scores | None = None  # of the pictures put aside for a test, where there are any
 
     @property
     def model(self) -> Model:
@@ -110,6 +109,17 @@ def train(
 
 
 @contextmanager
+def _threads(number: int) -> Iterator[None]:
+    """So many threads of the CPU, where the recipe says how many."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(number or before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextmanager
 def _determined(wanted: bool) -> Iterator[None]:
     """Operations that give the same bits each time or none at all, where that is wanted."""
     before = torch.are_deterministic_algorithms_enabled()
@@ -136,7 +146,7 @@ def asked(
     given = {
         "model": model,
         "weights": None if weights is None else str(weights),
-        "duration": None if epochs is None else f"{epochs:g} epochs",
+        "duration": None if epochs is None else f"{epochs:.12g} epochs",
         "batch": batch,
         "image": image,
         "optimizer.lr": lr,
@@ -162,13 +172,15 @@ def _start(
     wishes: Wishes,
 ) -> Run:
     recipe = choose(given, name, changes)
-    data = opened(given, recipe, watcher, here, offline=wishes.offline, mirror=wishes.mirror)
+    data = opened(given, recipe, watcher, offline=wishes.offline, mirror=wishes.mirror)
+    if here.leads:
+        look(data, recipe, watcher)
     model, card = begin(recipe, data)
     recipe = settled(recipe, model, len(data.train), here)
     _possible(recipe, model, len(data.train))
     made = RunFolder.create(None if out is None else Path(out), data.name) if here.leads else None
     path = Path(here.told(str(made.path if made else "")))
-    with made or RunFolder.visit(path) as folder, listening() as wish:
+    with made or RunFolder.visit(path) as folder, _threads(recipe.threads), listening() as wish:
         setting = Setting(recipe, data, here, watcher, wish)
         if here.leads:
             _describe(folder, setting, given or "digits")
@@ -190,10 +202,13 @@ def _resume(
     with RunFolder.reopen(path) if here.leads else RunFolder.visit(path) as folder:
         stored, run = recipes.read(path / "recipe.toml"), json.loads((path / "run.json").read_text("utf-8"))
         recipe = _unchanged(stored, name, changes)
-        data = opened(given or run["data"], recipe, watcher, here, offline=wishes.offline, mirror=wishes.mirror)
+        data = opened(given or run["data"], recipe, watcher, offline=wishes.offline, mirror=wishes.mirror)
         _same_data(data, json.loads((path / "data.json").read_text("utf-8")))
-        _same_place(run["environment"], here, watcher, wishes)
-        with listening() as wish:
+        if here.leads:
+            look(data, recipe, watcher)
+        with _threads(recipe.threads), listening() as wish:
+            elsewhere = differences(run["environment"], environment(here.device))
+            _same_place([*elsewhere, *_how(stored, recipe)], watcher, wishes)
             found = checkpoint.find(folder.checkpoints)  # none where the run was killed before its first one
             model, card = _kept(found.path / "model.safetensors") if found else begin(recipe, data)
             setting = Setting(settled(recipe, model, len(data.train), here), data, here, watcher, wish)
@@ -243,43 +258,59 @@ def _run(loop: Loop, keeper: RunKeeper, judgement: Judgement) -> Run:
     try:
         loop.run()
         scores = conclude(loop, keeper, judgement)
+        test = tested(loop, keeper, judgement)
     except PatchwordsError as error:
         with suppress(ResourceError):  # a disk that is full for this too must not hide what happened
             _record(loop, keeper, str(error))
         raise
-    _record(loop, keeper, "finished")
+    _record(loop, keeper, "finished", test)
     if loop.world.leads:
         report(folder.path, judgement.setting.data.val)
     loop.world.told(None)  # nobody leaves before the report is written
-    return Run(folder.path, scores)
+    return Run(folder.path, scores, test)
 
 
-def _record(loop: Loop, keeper: RunKeeper, status: str) -> None:
+def _record(loop: Loop, keeper: RunKeeper, status: str, test: Scores | None = None) -> None:
     if loop.world.leads:
         path = keeper.folder.path / "run.json"
         known = json.loads(path.read_text("utf-8"))
         memory = max(peak(loop.world.device), known.get("peak_memory", 0))
         seconds = round(loop.clock.seconds(), 3)
-        keeper.folder.write_json("run.json", known | {"status": status, "seconds": seconds, "peak_memory": memory})
+        said = {"status": status, "seconds": seconds, "peak_memory": memory}
+        keeper.folder.write_json("run.json", known | said | ({"test": test.numbers()} if test else {}))
         keeper.folder.write_csv()
 
 
-def opened(given: str, recipe: Recipe, watcher: Watcher, here: World, *, offline: bool, mirror: str) -> Data:
+def opened(given: str, recipe: Recipe, watcher: Watcher, *, offline: bool, mirror: str) -> Data:
     """The data set, with what a person should know of it."""
     given = given or "digits"
     fetching = partial(watcher.working, f"downloading {given}")
     data = open_data(given, split=recipe.data.validation, offline=offline, mirror=mirror, progress=fetching)
-    counts = ", ".join(f"{len(source):,} to {split}" for split, source in data.splits.items())
-    watcher.note(f"{data.name}: {len(data.train) + len(data.val):,} pictures of {len(data.classes)} classes ({counts})")
+    total, counts = (
+        sum(map(len, data.splits.values())),
+        ", ".join(f"{len(source):,} to {split}" for split, source in data.splits.items()),
+    )
+    watcher.note(f"{data.name}: {total:,} pictures of {len(data.classes)} classes ({counts})")
     for note in data.notes:
         watcher.note(note)
-    if here.leads and len(data.train) + len(data.val) <= FEW:
-        findings = check(
-            data, depth="quick", progress=lambda done, total: watcher.working("looking at the pictures", done, total)
-        )
-        for finding in findings.sentences():
-            watcher.note(finding)
     return data
+
+
+def look(data: Data, recipe: Recipe, watcher: Watcher) -> None:
+    """What is wrong with the pictures, as far as that is quickly found, before the first step."""
+    findings = check(
+        data, depth="quick", progress=partial(watcher.working, "looking at the pictures"), note=watcher.note
+    )
+    for sentence in findings.sentences():
+        watcher.note(sentence)
+    total = len(data.train) + len(data.val)
+    for finding in findings.errors:
+        if finding.kind == "unreadable" and finding.count > recipe.data.broken * total:
+            raise DataError(
+                f"{finding.count} of {total} pictures cannot be read, more than the allowed share of "
+                f"{recipe.data.broken:g}: {finding.examples()}; mend or remove them (`patchwords check` lists all), "
+                "or set data.broken"
+            )
 
 
 def _possible(recipe: Recipe, model: Model, samples: int) -> None:
@@ -315,7 +346,9 @@ def _unchanged(stored: Recipe, name: str | Path | None, changes: Mapping[str, An
     if wanted.batch == "auto":
         wanted = replace(wanted, batch=stored.batch)  # what it became
     before, after = settings.dotted(settings.write(stored)), settings.dotted(settings.write(wanted))
-    changed = [key for key in before.keys() | after.keys() if before.get(key) != after.get(key) and key not in HOW]
+    changed = [
+        key for key in before.keys() | after.keys() if before.get(key) != after.get(key) and key not in HOW + BITS
+    ]
     if changed:
         said = "; ".join(
             f"{key} was {before.get(key)!r} and would be {after.get(key)!r}" for key in sorted(changed)[:6]
@@ -338,9 +371,16 @@ def _same_data(data: Data, before: Mapping[str, Any]) -> None:
     )
 
 
-def _same_place(before: Mapping[str, Any], here: World, watcher: Watcher, wishes: Wishes) -> None:
-    changed = differences(before, environment(here.device))
+def _how(stored: Recipe, wanted: Recipe) -> list[str]:
+    """A sentence for each setting that changes how a result is computed, and so its last bits."""
+    before, after = settings.write(stored), settings.write(wanted)
+    changed = [key for key in BITS if before[key] != after[key] and not (key == "micro" and not after[key])]
+    return [f"{key} is {after[key]} now and was {before[key]} before: the last bits may differ" for key in changed]
+
+
+def _same_place(changed: Sequence[str], watcher: Watcher, wishes: Wishes) -> None:
+    """What is otherwise than it was is said, or refused where the same bits are wanted."""
     if changed and wishes.deterministic:
-        raise UsageError(f"{'; '.join(changed)}. Go on where the run began, or leave out --deterministic")
+        raise UsageError(f"{'; '.join(changed)}. Go on as the run began, or leave out --deterministic")
     for sentence in changed:
         watcher.note(sentence)

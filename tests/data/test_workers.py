@@ -132,9 +132,14 @@ def test_tasks_are_taken_no_further_ahead_than_they_are_shared_out() -> None:
 
 
 def test_as_many_processes_as_cores_up_to_sixteen(monkeypatch: pytest.MonkeyPatch) -> None:
-    for cores, wanted in ((None, 1), (1, 1), (6, 6), (96, 16)):
-        monkeypatch.setattr(os, "cpu_count", lambda cores=cores: cores)
+    monkeypatch.setattr(sys, "platform", "linux")
+    for cores, wanted in ((1, 1), (6, 6), (96, 16)):
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _, cores=cores: set(range(cores)), raising=False)
         assert workers.automatic() == wanted
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "8")  # torchrun's processes share the machine
+    assert workers.automatic() == 12
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "200")
+    assert workers.automatic() == 1
 
 
 # What goes wrong

@@ -111,7 +111,8 @@ def bits() -> Callable[[Path], Bits]:
     def look(run: Path) -> Bits:
         last = run / "checkpoints" / (run / "checkpoints" / "last").read_text().split()[0]
         files = [*(last / f"{stem}.safetensors" for stem in KEPT), *run.glob("model.safetensors")]
-        rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+        text = (run / "metrics.jsonl").read_text() if (run / "metrics.jsonl").exists() else ""
+        rows = [json.loads(line) for line in text.splitlines()]
         state = json.loads((last / "state.json").read_text())
         for unsteady in ("seconds", "metrics", "best_in"):  # when it was, how long a number is, which was saved next
             del state["run"][unsteady]

@@ -368,6 +368,6 @@ def test_a_run_without_a_first_checkpoint_begins(begun, bits, undisturbed, no_re
     """Killed between its recipe and its first checkpoint."""
     run = begun(3)
     shutil.rmtree(run / "checkpoints")
-    (run / "metrics.jsonl").unlink()
+    (run / "metrics.jsonl").unlink(missing_ok=True)
     resume(run)
     assert bits(run) == undisturbed.bits

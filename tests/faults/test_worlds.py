@@ -206,7 +206,16 @@ def test_the_command_works_under_torchrun(photos: Path, recipe: Path, port: int,
     runner = ["-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_addr", "127.0.0.1"]
     command = ["-m", "patchwords", "train", photos, "--recipe", recipe, "--out", tmp_path / "run", "--device", "cpu"]
     done = subprocess.run(
-        [sys.executable, *runner, "--master_port", str(port), *command, "--json", "--set", "duration='3 steps'"],
+        [
+            sys.executable,
+            *runner,
+            "--master_port",
+            str(port),
+            *command,
+            "--json",
+            "--set",
+            "duration='3 steps'",
+        ],  # one row, with the evaluation
         env=environment,
         capture_output=True,
         text=True,
@@ -215,6 +224,7 @@ def test_the_command_works_under_torchrun(photos: Path, recipe: Path, port: int,
     )
     assert done.returncode == 0, done.stderr
     results = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len([row for row in results if row["kind"] == "result"]) == 1  # one process speaks
     assert [row["count"] for row in results if row["kind"] == "val"] == [12]
     assert '"world_size": 2' in (tmp_path / "run" / "run.json").read_text()
-    assert losses(tmp_path / "run").keys() == {1, 2, 3}
+    assert losses(tmp_path / "run").keys() == {3}

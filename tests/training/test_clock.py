@@ -60,8 +60,19 @@ def test_a_checkpoint_is_due_after_so_many_minutes(hands: Hands) -> None:
     assert not clock.due(2.0)
     hands.now += 1
     assert clock.due(2.0)
-    clock.saved()
+    hands.now += 1
+    clock.saved(since=hands.now - 1)
     assert not clock.due(2.0)
+
+
+def test_checkpoints_that_take_long_are_written_less_often(hands: Hands) -> None:
+    clock = Clock(before=0.0)
+    hands.now += 30
+    clock.saved(since=hands.now - 30)
+    hands.now += 20 * 30 - 1
+    assert not clock.due(1.0)
+    hands.now += 1
+    assert clock.due(1.0)
 
 
 def test_the_most_memory_in_use_is_in_bytes() -> None:

@@ -11,8 +11,11 @@ from PIL import Image
 
 from patchwords.errors import UsageError
 from patchwords.training import find_rate as module
+from patchwords.training.distributed import World
 from patchwords.training.find_rate import HIGHEST, LOWEST, STEPS, Rate, _smoothed, _steepest, _tried, find_rate
 from patchwords.training.watch import Log
+
+ALONE = World(0, 1, torch.device("cpu"))
 
 
 class Told(Log):
@@ -111,20 +114,20 @@ def made(losses: list[float]) -> Any:
 
 def test_the_search_ends_where_the_loss_explodes() -> None:
     losses = [2.0] * 40 + [1.0] + [1.5, 3.9, 4.1, 100.0] + [0.0] * 60
-    tried, found = _tried(made(losses), Log())
+    tried, found = _tried(made(losses), ALONE, Log())
     assert found.tolist() == losses[:43]
     assert len(tried) == 43
 
 
 @pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
 def test_the_search_ends_where_the_loss_is_no_number(wrong: float) -> None:
-    tried, found = _tried(made([2.0] * 10 + [wrong] + [1.0] * 100), Log())
+    tried, found = _tried(made([2.0] * 10 + [wrong] + [1.0] * 100), ALONE, Log())
     assert len(tried) == len(found) == 10
 
 
 def test_a_noisy_start_does_not_end_it() -> None:
     losses = [1.0, 9.0] + [1.0] * (STEPS - 2)
-    assert len(_tried(made(losses), Log())[0]) == STEPS
+    assert len(_tried(made(losses), ALONE, Log())[0]) == STEPS
 
 
 def test_smoothing_is_a_moving_average_that_starts_fair() -> None:
@@ -148,7 +151,7 @@ def test_a_loss_that_never_falls_is_said(losses: list[float]) -> None:
 
 
 def test_a_search_that_fails_leaves_no_picture(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_tried", lambda made, watcher: (np.array([]), np.array([])))
+    monkeypatch.setattr(module, "_tried", lambda made, here, watcher: (np.array([]), np.array([])))
     with pytest.raises(UsageError, match="the loss never fell"):
         find_rate(data, recipe="digits", change=CHANGES, device="cpu", out=tmp_path / "rate.png")
     assert list(tmp_path.iterdir()) == []

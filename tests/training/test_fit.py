@@ -52,13 +52,13 @@ def gpu(size: int = 1) -> Gpu:
 def test_automatic_on_a_gpu_is_what_fits_it(
     model: Any, fits: int, samples: int, batch: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fit, "_largest", lambda model, world: fits)
+    monkeypatch.setattr(fit, "_largest", lambda recipe, model, world: fits)
     found = settled(Recipe(batch="auto"), model, samples, gpu())
     assert (found.batch, found.micro) == (batch, batch)
 
 
 def test_automatic_is_what_fits_each_of_several(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fit, "_largest", lambda model, world: 128)
+    monkeypatch.setattr(fit, "_largest", lambda recipe, model, world: 128)
     assert settled(Recipe(batch="auto"), model, 10**6, gpu(4)).batch == 512
 
 
@@ -76,15 +76,17 @@ def test_the_largest_power_of_two_that_fits_is_found_by_trying(
 ) -> None:
     tried = []
 
-    def takes(model: Any, count: int, device: torch.device) -> float:
+    def takes(recipe: Recipe, model: Any, count: int, device: torch.device) -> float:
         tried.append(count)
         return count / limit
 
     monkeypatch.setattr(fit, "_takes", takes)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (1.0 / fit.SPARED, 2.0))
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
+    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda device: None)
+    monkeypatch.setattr(fit, "prepare", lambda model, recomputed, compiled: None)
     model = SimpleNamespace(to=lambda device: model, train=lambda: None, zero_grad=lambda set_to_none: None)
-    assert fit._largest(model, gpu()) == size  # type: ignore[arg-type]
+    assert fit._largest(Recipe(), model, gpu()) == size  # type: ignore[arg-type]
     assert all(count <= LARGEST for count in tried)
 
 

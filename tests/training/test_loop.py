@@ -28,6 +28,12 @@ DUE = frozenset({7, 14, 21, 23})
 FOR_EVER = 1e9  # minutes
 
 
+@pytest.fixture(autouse=True)
+def frequent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row after every step, since the runs here are short."""
+    monkeypatch.setattr("patchwords.training.loop.EVERY", 1)
+
+
 class KilledError(BaseException):
     """As kill -9 would end it: nobody gets to save."""
 
@@ -263,6 +269,12 @@ def test_it_is_judged_when_due_and_after_the_last_step() -> None:
     rows = [row for row in run.told() if row["kind"] == "val"]
     assert [(row["step"], row["epoch"]) for row in rows] == [(7, 1.0), (14, 2.0), (21, 3.0), (23, round(23 / 7, 6))]
     assert rows[0].keys() == {"kind", "step", "epoch", "accuracy", "loss", "count"}
+
+
+def test_rows_are_no_more_frequent_than_looks_at_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("patchwords.training.loop.EVERY", EVERY)
+    rows = [row["step"] for row in whole().told() if row["kind"] == "train"]
+    assert rows == sorted({EVERY, 2 * EVERY} | DUE)
 
 
 def test_a_row_tells_the_means_of_the_steps_since_the_last_one(monkeypatch: pytest.MonkeyPatch) -> None:

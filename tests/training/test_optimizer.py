@@ -1,8 +1,6 @@
 """Ten updates by hand for every optimizer, and a state that comes back from a file to the same bits."""
 
-import importlib
 import json
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from math import cos, pi
@@ -40,8 +38,6 @@ KINDS: dict[str, OptimizerKind] = {
 
 @pytest.fixture(params=KINDS)
 def kind(request: pytest.FixtureRequest) -> OptimizerKind:
-    if request.param == "lamb":
-        pytest.importorskip("pytorch_optimizer", reason="the extra lamb is not installed")
     return KINDS[request.param]
 
 
@@ -74,11 +70,12 @@ def by_hand(
     gradient = gradient + (decay * weight if settings.kind == "adam" else 0)
     slots["m"] = first * slots.get("m", 0 * weight) + (1 - first) * gradient
     slots["v"] = second * slots.get("v", 0 * weight) + (1 - second) * gradient**2
-    if settings.kind == "lamb":
-        move = slots["m"] / (np.sqrt(slots["v"]) + settings.epsilon) + decay * weight
-        lengths = np.linalg.norm(weight), np.linalg.norm(move)
-        return weight - lr * move * (lengths[0] / lengths[1] if decays and all(lengths) else 1)
     m, v = slots["m"] / (1 - first ** (step + 1)), slots["v"] / (1 - second ** (step + 1))
+    if settings.kind == "lamb":
+        r = m / (np.sqrt(v) + settings.epsilon) + decay * weight
+        x_length, r_length = np.linalg.norm(weight), np.linalg.norm(r)
+        trust = x_length / r_length if decays and x_length > 0 and r_length > 0 else 1
+        return weight - lr * trust * r
     weight = weight * (1 - lr * decay) if settings.kind == "adamw" else weight
     return weight - lr * m / (np.sqrt(v) + settings.epsilon)
 
@@ -132,25 +129,6 @@ def test_every_group_begins_at_its_factor_of_the_rate(kind: OptimizerKind) -> No
 def test_the_rate_is_scaled_by_the_batch_only_if_the_recipe_says_for_which_it_is_meant() -> None:
     assert scaled(AdamW(lr=5e-4, per=512), batch=1024) == 1e-3
     assert scaled(AdamW(lr=5e-4), batch=1024) == 5e-4
-
-
-def test_lamb_moves_a_long_weight_in_proportion_to_its_whole_length() -> None:
-    pytest.importorskip("pytorch_optimizer", reason="the extra lamb is not installed")
-    layer = nn.Linear(64, 64, bias=False)
-    nn.init.constant_(layer.weight, 2.0)  # of length 128
-    optimizer = build(Lamb(lr=0.01, decay=0.0), groups(layer, decay=0.0, layer_decay=1.0), CPU)
-    layer.weight.grad = torch.ones(64, 64)
-    optimizer.step()
-    torch.testing.assert_close(layer.weight.detach(), torch.full((64, 64), 2.0 - 0.01 * 2.0))
-
-
-def test_lamb_without_its_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(name: str) -> None:
-        raise ModuleNotFoundError(name)
-
-    monkeypatch.setattr(importlib, "import_module", missing)
-    with pytest.raises(UsageError, match=re.escape("pip install 'patchwords[lamb]'")):
-        build(Lamb(), groups(build_model("ViT-Digits/2"), decay=0.1, layer_decay=1.0), CPU)
 
 
 # The state.
@@ -211,7 +189,7 @@ def test_a_state_moves_to_the_gpu_and_back(kind: OptimizerKind) -> None:
     found, again = state(moved)
     assert same({name: tensor.cpu() for name, tensor in found.items()}, tensors)
     assert again == scalars
-    assert {tensor.device.type for tensor in found.values()} == {"cuda"}
+    assert {tensor.device.type for name, tensor in found.items() if not name.endswith(".step")} == {"cuda"}
     for parameter in there.parameters():
         parameter.grad = torch.ones_like(parameter)
     moved.step()

@@ -13,7 +13,7 @@ from patchwords.data.sources.archive import walk
 from patchwords.data.sources.arrays import Arrays
 from patchwords.data.sources.listing import listing
 from patchwords.data.sources.numbered import number_classes
-from patchwords.data.sources.parts import TEST_IS_VAL, assemble
+from patchwords.data.sources.parts import assemble
 from patchwords.data.sources.reading import reading
 from patchwords.data.sources.source import Data, Labels, Pixels
 from patchwords.data.sources.split import Split
@@ -49,10 +49,10 @@ def read(path: Path, settings: Split) -> Data:
         form, contents = _folder(path) if path.is_dir() else _archive(path)
         classes = form.names(contents.pop(form.meta))
         train = _source(path, "train", [form.batch(contents.pop(name)) for name in form.train])
-        val = _source(path, "test", [form.batch(contents.pop(form.test))])
-    number_classes(str(path), (train.labels, val.labels), classes)
+        test = _source(path, "test", [form.batch(contents.pop(form.test))])
+    number_classes(str(path), (train.labels, test.labels), classes)
     name = path.name.removesuffix(".gz").removesuffix(".tar").removesuffix(".tgz")
-    return assemble(name, classes, {"train": train, "val": val}, settings, notes=[TEST_IS_VAL])
+    return assemble(name, classes, {"train": train, "test": test}, settings)
 
 
 def _place(folder: Path, form: Form) -> Path | None:

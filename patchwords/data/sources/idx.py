@@ -11,7 +11,7 @@ from patchwords.data.sources.arrays import Arrays
 from patchwords.data.sources.guard import Guard
 from patchwords.data.sources.listing import listing
 from patchwords.data.sources.numbered import number_classes
-from patchwords.data.sources.parts import TEST_IS_VAL, Part, assemble
+from patchwords.data.sources.parts import Part, assemble
 from patchwords.data.sources.reading import reading
 from patchwords.data.sources.source import Data, Pixels, Source
 from patchwords.data.sources.split import Split
@@ -32,10 +32,9 @@ def read(folder: Path, settings: Split) -> Data:
     parts: dict[Part, Source] = {"train": train}
     for word in ("t10k", "test"):
         if (word, "images") in files or (word, "labels") in files:
-            parts["val"] = _source(folder, files, word)
+            parts["test"] = _source(folder, files, word)
     classes = number_classes(str(folder), [source.labels for source in parts.values()])
-    notes = [TEST_IS_VAL] if "val" in parts else []
-    return assemble(folder.name, classes, parts, settings, notes=notes, channels=1)
+    return assemble(folder.name, classes, parts, settings, channels=1)
 
 
 def _files(folder: Path) -> dict[tuple[str, str], Path]:

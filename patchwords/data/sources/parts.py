@@ -16,7 +16,8 @@ WORDS: dict[str, Part] = {
     **dict.fromkeys(("val", "valid", "validation"), "val"),
     **dict.fromkeys(("test", "testing"), "test"),
 }
-TEST_IS_VAL = "the publisher has no validation pictures of its own: its test pictures are used for validation"
+OWN_VALIDATION = "the data brings its own validation pictures; data.validation.share is not used"
+TEST_WAITS = "the test pictures decide nothing: they are scored once, at the end"
 
 
 def part_of(word: str) -> Part | None:
@@ -33,15 +34,17 @@ def assemble(
     notes: Iterable[str] = (),
     channels: int = 3,
 ) -> Data:
-    """A data set of checked parts; without pictures for validation, a share of the others is held out."""
+    """A data set of checked parts; without pictures for validation, a share of train is held out, never of test."""
     _check(name, classes, parts)
     said = [*notes, *_gaps(classes, parts)]
     train, val = parts["train"], parts.get("val")
-    if val is None:
+    if val is not None:
+        said.append(OWN_VALIDATION)
+    else:
         learned, held = split(train.labels, classes, settings)
         said.append(_account(train, classes, held, settings))
-        said += ["test is left alone, for the test"] * ("test" in parts)
         train, val = Subset(train, learned), Subset(train, held)
+    said += [TEST_WAITS] * ("test" in parts)
     return Data(
         name=short(name),
         classes=tuple(classes),

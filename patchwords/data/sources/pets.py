@@ -7,13 +7,13 @@ import numpy as np
 from patchwords.data.sources.files import Files
 from patchwords.data.sources.listing import listing
 from patchwords.data.sources.names import Names, printable
-from patchwords.data.sources.parts import TEST_IS_VAL, assemble
+from patchwords.data.sources.parts import Part, assemble
 from patchwords.data.sources.reading import reading
 from patchwords.data.sources.source import Data
 from patchwords.data.sources.split import Split
 from patchwords.errors import DataError
 
-LISTS = {"train": "annotations/trainval.txt", "val": "annotations/test.txt"}
+LISTS: dict[Part, str] = {"train": "annotations/trainval.txt", "test": "annotations/test.txt"}
 
 
 def recognise(folder: Path) -> bool:
@@ -24,11 +24,11 @@ def read(folder: Path, settings: Split) -> Data:
     """The published parts; a class is the breed in a picture's name, and its number the published one less one."""
     present = set(listing(folder / "images").files)
     breeds: dict[int, str] = {}
-    train, val = (_source(folder, name, present, breeds) for name in LISTS.values())
+    sources = {part: _source(folder, name, present, breeds) for part, name in LISTS.items()}
     if sorted(breeds) != list(range(len(breeds))):
         raise DataError(f"{folder} numbers its {len(breeds)} breeds with gaps: get annotations/ anew")
     classes = [breeds[number] for number in range(len(breeds))]
-    return assemble(folder.name, classes, {"train": train, "val": val}, settings, notes=[TEST_IS_VAL])
+    return assemble(folder.name, classes, sources, settings)
 
 
 def _source(folder: Path, name: str, present: set[str], breeds: dict[int, str]) -> Files:

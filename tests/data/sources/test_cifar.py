@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from patchwords.data.sources.door import open_data
+from patchwords.data.sources.source import Source
+from patchwords.data.sources.split import Split
 from patchwords.errors import DataError
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (24, 3072)).astype(np.uint8)
@@ -75,12 +77,37 @@ def test_every_form_gives_the_same_pictures(tmp_path: Path, form: str, given: st
     data = open_data({"folder": folder, "above": folder.parent, "archive": tmp_path / "cifar.tar.gz"}[given])
     assert data.name == {"folder": form, "above": "sets", "archive": "cifar"}[given]
     assert data.classes == ("airplane", "automobile")
-    assert [len(source) for source in data.splits.values()] == [20, 4]
-    assert data.train.labels.tolist() == LABELS[:20].tolist()
-    expected = PIXELS[7].reshape(3, 32, 32).transpose(1, 2, 0)
-    assert np.array_equal(data.train.picture(7), expected)
-    assert np.array_equal(data.val.picture(0), PIXELS[20].reshape(3, 32, 32).transpose(1, 2, 0))
-    assert any("test pictures are used for validation" in note for note in data.notes)
+    assert {split: len(source) for split, source in data.splits.items()} == {"train": 16, "val": 4, "test": 4}
+    learned, held, tested = (content(source) for source in data.splits.values())
+    assert learned | held == published("train", slice(0, 20))
+    assert tested == published("test", slice(20, 24))
+
+
+def content(source: Source) -> dict[str, tuple[int, bytes]]:
+    """Label and pixels of every picture by its name."""
+    everything = range(len(source))
+    return {source.name(i): (int(source.labels[i]), np.asarray(source.picture(i)).tobytes()) for i in everything}
+
+
+def published(part: str, chosen: slice) -> dict[str, tuple[int, bytes]]:
+    images = PIXELS[chosen].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
+    rows = zip(LABELS[chosen].tolist(), images, strict=True)
+    return {f"{part}/{number}": (label, image.tobytes()) for number, (label, image) in enumerate(rows)}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("settings", [Split(), Split(share=0.5), Split(share=0.3, seed=7)])
+def test_validation_comes_from_train_and_the_test_set_waits(tmp_path: Path, form: str, settings: Split) -> None:
+    data = open_data(write(tmp_path / form, FORMS[form]()), split=settings)
+    assert np.bincount(data.val.labels).tolist() == [int(10 * settings.share)] * 2
+    assert all(data.val.name(index).startswith("train/") for index in range(len(data.val)))
+    assert data.test is not None
+    assert [data.test.name(index) for index in range(4)] == [f"test/{index}" for index in range(4)]
+    assert data.notes == (
+        f"{len(data.val)} of 20 pictures are held out for validation "
+        f"({100 * settings.share:g} % of each class, rounded down, seed {settings.seed})",
+        "the test pictures decide nothing: they are scored once, at the end",
+    )
 
 
 class Hostile:

@@ -34,7 +34,12 @@ def test_the_published_parts_come_out(tmp_path: Path) -> None:
         "blackberry lily",
     ]
     assert [data.val.picture(index) for index in range(3)] == [b"2", b"4", b"6"]
+    assert [data.test.picture(index) for index in range(3)] == [b"7", b"8", b"9"]
     assert any("published ones" in note for note in data.notes)
+    assert data.notes[-2:] == (
+        "the data brings its own validation pictures; data.validation.share is not used",
+        "the test pictures decide nothing: they are scored once, at the end",
+    )
 
 
 def test_there_are_102_flowers() -> None:

@@ -108,7 +108,17 @@ def test_parts_are_taken_as_they_are(tree) -> None:
     data = open_data(tree({"train/a": 3, "train/b": 3, "val/a": 1, "val/b": 2, "test/a": 4, "test/b": 4}))
     assert [len(source) for source in data.splits.values()] == [6, 3, 8]
     assert data.train.name(0) == "train/a/000.png"
-    assert data.notes == ()
+    assert data.notes == (
+        "the data brings its own validation pictures; data.validation.share is not used",
+        "the test pictures decide nothing: they are scored once, at the end",
+    )
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+def test_a_share_does_not_touch_validation_that_is_there(tree, share: float) -> None:
+    data = open_data(tree({"train/a": 10, "train/b": 10, "val/a": 2, "val/b": 2}), split=Split(share=share))
+    assert [len(source) for source in data.splits.values()] == [20, 4]
+    assert data.notes == ("the data brings its own validation pictures; data.validation.share is not used",)
 
 
 @pytest.mark.parametrize("word", ["val", "valid", "validation", "Valid"])
@@ -119,7 +129,10 @@ def test_validation_has_many_words(tree, word: str) -> None:
 def test_train_and_test_alone_keep_the_test_for_the_test(tree) -> None:
     data = open_data(tree({"train/a": 10, "train/b": 10, "test/a": 4, "test/b": 4}))
     assert [len(source) for source in data.splits.values()] == [16, 4, 8]
-    assert "test is left alone, for the test" in data.notes
+    assert data.notes[-1] == "the test pictures decide nothing: they are scored once, at the end"
+    assert all(data.val.name(index).startswith("train/") for index in range(4))
+    assert all(data.test.name(index).startswith("test/") for index in range(8))
+    assert not any("brings its own" in note for note in data.notes)
 
 
 def test_train_alone_is_split(tree) -> None:

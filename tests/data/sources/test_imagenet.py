@@ -43,6 +43,8 @@ def test_a_text_file_labels_pictures_that_lie_in_one_folder(flat: Path, file: st
     (flat / file).write_text(text)
     data = open_data(flat)
     assert data.classes == ("n01440764", "n01443537")
+    assert (len(data.train), data.test) == (6, None)
+    assert data.notes[-1] == "the data brings its own validation pictures; data.validation.share is not used"
     found = {data.val.name(index): int(data.val.labels[index]) for index in range(4)}
     assert found == {f"val/{name}.JPEG": label for name, label in zip(NAMES, (1, 0, 0, 1), strict=True)}
 
@@ -71,7 +73,8 @@ def test_wrong_labels_are_refused(flat: Path, text: str, sentence: str) -> None:
 
 def test_class_folders_in_both_are_a_folder_like_any_other(tree) -> None:
     data = open_data(tree({"train/n01440764": 3, "train/n01443537": 3, "val/n01443537": 2}))
-    assert data.val.labels.tolist() == [1, 1]
+    assert (data.val.labels.tolist(), len(data.train), data.test) == ([1, 1], 6, None)
+    assert data.notes[-1] == "the data brings its own validation pictures; data.validation.share is not used"
 
 
 def test_real_labels_are_found_by_the_names_of_the_pictures(flat: Path, tmp_path: Path) -> None:

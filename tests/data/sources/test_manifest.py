@@ -45,6 +45,7 @@ def test_a_split_is_taken_as_it_is(folder: Path) -> None:
     data = open_data(csv(folder, "path,label,split", *lines))
     assert [len(source) for source in data.splits.values()] == [16, 2, 1]
     assert data.val.name(1) == "b/008.png"
+    assert any("brings its own validation pictures" in note for note in data.notes)
 
 
 def test_json_lines_say_the_same(folder: Path) -> None:

@@ -96,7 +96,7 @@ def test_files_without_archives_are_read_where_they_lie(published, monkeypatch, 
     publish(published, monkeypatch, "fashion-mnist", mnist())
     data = open_data("fashion-mnist")
     assert (data.name, data.classes[-1], data.channels) == ("fashion-mnist", "Ankle boot", 1)
-    assert [len(source) for source in data.splits.values()] == [20, 4]
+    assert {split: len(source) for split, source in data.splits.items()} == {"train": 16, "val": 4, "test": 4}
     assert (tmp_path / "cache" / "data" / "fashion-mnist" / "train-images-idx3-ubyte.gz").is_file()
 
 
@@ -105,7 +105,8 @@ def test_an_archive_is_unpacked_once(published, monkeypatch, tmp_path: Path) -> 
     rows[::2, 0] = 1
     publish(published, monkeypatch, "cifar10", {"cifar-10-binary.tar.gz": cifar(rows, "cifar-10-batches-bin")})
     data = open_data("cifar10")
-    assert (data.name, data.classes, len(data.train), len(data.val)) == ("cifar10", ("a", "b"), 20, 4)
+    assert (data.name, data.classes) == ("cifar10", ("a", "b"))
+    assert {split: len(source) for split, source in data.splits.items()} == {"train": 16, "val": 4, "test": 4}
     (tmp_path / "cache" / "data" / "cifar10" / "cifar-10-binary.tar.gz").unlink()
     monkeypatch.setattr(socket.socket, "connect", refuse)
     assert open_data("cifar10", offline=True).digest() == data.digest()
@@ -120,12 +121,14 @@ def test_a_folder_inside_an_archive_is_found(published, monkeypatch) -> None:
 
 def test_two_archives_make_one_folder(published, monkeypatch) -> None:
     lines = "".join(
-        f"{name}_{number} {label} 1 1\n" for label, name in ((1, "Beagle"), (2, "Birman")) for number in range(3)
+        f"{name}_{number} {label} 1 1\n" for label, name in ((1, "Beagle"), (2, "Birman")) for number in range(5)
     )
-    pictures = {f"images/{name}_{number}.jpg": b"x" for name in ("Beagle", "Birman") for number in range(3)}
+    pictures = {f"images/{name}_{number}.jpg": b"x" for name in ("Beagle", "Birman") for number in range(5)}
     lists = {"annotations/trainval.txt": lines.encode(), "annotations/test.txt": lines.encode()}
     publish(published, monkeypatch, "pets", {"images.tar.gz": packed(pictures), "annotations.tar.gz": packed(lists)})
-    assert open_data("pets").classes == ("Beagle", "Birman")
+    data = open_data("pets")
+    assert data.classes == ("Beagle", "Birman")
+    assert {split: len(source) for split, source in data.splits.items()} == {"train": 8, "val": 2, "test": 10}
 
 
 def test_an_archive_and_files_make_one_folder(published, monkeypatch) -> None:

@@ -47,6 +47,14 @@ def test_parts_have_the_names_that_people_give_them(tmp_path: Path, keys: tuple[
     values = (IMAGES, LABELS[:, None], IMAGES[:4], LABELS[:4, None], IMAGES[:6], LABELS[:6, None])
     data = open_data(save(tmp_path, **dict(zip(keys, values, strict=True))))
     assert [len(source) for source in data.splits.values()] == [20, 4, 6]
+    assert any("brings its own validation pictures" in note for note in data.notes)
+
+
+def test_keras_keys_keep_the_test_for_the_test(tmp_path: Path) -> None:
+    data = open_data(save(tmp_path, x_train=IMAGES, y_train=LABELS, x_test=IMAGES[:6], y_test=LABELS[:6]))
+    assert {split: len(source) for split, source in data.splits.items()} == {"train": 16, "val": 4, "test": 6}
+    assert all(np.array_equal(data.test.picture(index), IMAGES[index]) for index in range(6))
+    assert not any("brings its own" in note for note in data.notes)
 
 
 @pytest.mark.parametrize(("shape", "channels"), [((20, 6, 5), 1), ((20, 6, 5, 1), 1), ((20, 6, 5, 7), 7)])

@@ -5,10 +5,12 @@ from pathlib import Path
 import pytest
 
 from patchwords.data.sources.door import open_data
+from patchwords.data.sources.split import Split
 from patchwords.errors import DataError
 
 TRAIN = ["Abyssinian_1 1 1 1", "Abyssinian_2 1 1 1", "american_bulldog_7 2 2 1", "Bengal_3 3 1 2"]
 TEST = ["Abyssinian_9 1 1 1", "Bengal_33 3 1 2"]
+HALF = Split(share=0.5)  # one of the two Abyssinians
 
 
 def pets(folder: Path, train: list[str] = TRAIN, test: list[str] = TEST) -> Path:
@@ -25,13 +27,29 @@ def pets(folder: Path, train: list[str] = TRAIN, test: list[str] = TEST) -> Path
 
 
 def test_breeds_have_their_published_numbers(tmp_path: Path) -> None:
-    data = open_data(pets(tmp_path))
+    data = open_data(pets(tmp_path), split=HALF)
     assert data.classes == ("Abyssinian", "american_bulldog", "Bengal")
-    assert data.train.labels.tolist() == [0, 0, 1, 2]
-    assert data.val.labels.tolist() == [0, 2]
-    assert data.train.picture(2) == b"american_bulldog_7 2 2 1"
-    assert data.val.name(1) == "images/Bengal_33.jpg"
-    assert any("test pictures are used for validation" in note for note in data.notes)
+    for source in data.splits.values():
+        for index in range(len(source)):
+            line = source.picture(index).decode()
+            assert source.name(index) == f"images/{line.split()[0]}.jpg"
+            assert source.labels[index] == int(line.split()[1]) - 1
+
+
+def test_validation_comes_from_trainval_and_the_test_set_waits(tmp_path: Path) -> None:
+    data = open_data(pets(tmp_path), split=HALF)
+    learned, held, tested = (
+        [source.picture(i).decode() for i in range(len(source))] for source in data.splits.values()
+    )
+    assert sorted(learned + held) == sorted(TRAIN)
+    assert data.val.labels.tolist() == [0]
+    assert tested == TEST
+    assert data.notes[-2:] == (
+        "1 of 4 pictures are held out for validation (50 % of each class, rounded down, seed 0); "
+        "too small for that: american_bulldog, Bengal",
+        "the test pictures decide nothing: they are scored once, at the end",
+    )
+    assert "test has no pictures of 1 of the 3 classes (american_bulldog)" in data.notes
 
 
 @pytest.mark.parametrize(
