@@ -19,7 +19,7 @@ PACKAGE = ROOT / "patchwords"
 NOBODY = {"errors", "settings", "download"}
 BRICKS = NOBODY | {"ops", "layers"}
 MIDDLE = {"objectives", "inspection", "weights", "evaluation", "export"}
-EVERYTHING_BUILT = BRICKS | {"models", "data", "speed"} | MIDDLE
+EVERYTHING_BUILT = BRICKS | {"models", "data", "speed", "pages"} | MIDDLE
 KNOWS: dict[str, set[str]] = {
     "errors": set(),
     "settings": {"errors"},
@@ -30,12 +30,13 @@ KNOWS: dict[str, set[str]] = {
     "speed": BRICKS,
     "models": BRICKS,
     "objectives": BRICKS | {"models"},
-    "inspection": BRICKS | {"models", "data"},
+    "pages": NOBODY,
     "weights": BRICKS | {"models", "data"},  # a weights file's card holds the preprocessing
-    "evaluation": BRICKS | {"models", "data"},
+    "evaluation": BRICKS | {"models", "data", "speed", "weights", "pages"},  # a model comes with its card
+    "inspection": BRICKS | {"models", "data", "speed", "weights", "pages", "evaluation"},
     "export": BRICKS | {"models", "data"},
     "training": EVERYTHING_BUILT,
-    "studies": EVERYTHING_BUILT,
+    "studies": EVERYTHING_BUILT | {"training"},
     "serve": EVERYTHING_BUILT,
     "cli": EVERYTHING_BUILT | {"training", "studies", "serve"},
     "__main__": {"cli"},

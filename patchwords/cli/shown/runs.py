@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from patchwords.cli.output import Output, count
+from patchwords.pages.wording import SPACE, duration, memory, percent, plural, short, whole
 from patchwords.training.report.page import summary
-from patchwords.training.report.wording import SPACE, duration, memory, percent, plural, short, whole
 
 FINISHED = "finished"
 

@@ -2,18 +2,16 @@
 
 from collections.abc import Iterator
 
+from patchwords.evaluation.report.panels import Judged
+from patchwords.pages.markup import Markup, element, name
+from patchwords.pages.parts import tiles
+from patchwords.pages.wording import duration, interval, percent, plural, short, whole
 from patchwords.training.report.history import History, is_number
-from patchwords.training.report.markup import Markup, element, name
-from patchwords.training.report.panels import Judged
-from patchwords.training.report.wording import duration, interval, percent, plural, short, whole
 
 
 def header(past: History, judged: Judged | None, title: str) -> Markup:
-    tiles = [
-        element("div", element("dt", key), element("dd", value), element("dd", note, class_="note"))
-        for key, value, note in _tiles(past, judged)
-    ]
-    return element("header", element("h1", name(title)), element("p", *_story(past)), element("dl", *tiles))
+    numbers = tiles(_tiles(past, judged))
+    return element("header", element("h1", name(title)), element("p", *_story(past)), numbers)
 
 
 def _story(past: History) -> Iterator[str]:

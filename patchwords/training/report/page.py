@@ -3,43 +3,28 @@
 import json
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from patchwords import __version__
-from patchwords.ops import draws
-from patchwords.training.report import figures, history, panels
+from patchwords.evaluation.report.panels import Judged
+from patchwords.evaluation.report.sections import judgements
+from patchwords.pages.markup import Markup, element, name, together
+from patchwords.pages.page import Section, page
+from patchwords.pages.parts import facts, scroll
+from patchwords.pages.wording import duration, memory, percent, short, whole
+from patchwords.training.report import figures, history
 from patchwords.training.report.figures import Curve, Unit
 from patchwords.training.report.headline import header
 from patchwords.training.report.history import History, is_number, series
-from patchwords.training.report.markup import Markup, element, name, together
-from patchwords.training.report.panels import Judged
-from patchwords.training.report.wording import duration, memory, percent, short, whole
 from patchwords.weights.files import writing
 
-PREDICTIONS, MISTAKES = 24, 36  # pictures of the two galleries
 COSTS = ("seconds", "images", "peak_memory")  # of run.json, told under Cost
-POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 CURVES: tuple[tuple[str, str, Unit], ...] = (
     ("loss", "Loss", "plain"),
     ("accuracy", "Accuracy", "percent"),
     ("lr", "Learning rate", "power"),
     ("images_per_second", "Images a second", "speed"),
 )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Section:
-    """A part of the page with a heading; one without content is left out."""
-
-    heading: str
-    content: tuple[Markup, ...]
-
-    @property
-    def anchor(self) -> str:
-        return self.heading.lower().replace(" ", "-")
 
 
 def write_report(run: Path, *, thumbnails: Callable[[int], bytes], names: Sequence[str] = (), title: str = "") -> Path:
@@ -58,9 +43,9 @@ def write_report(run: Path, *, thumbnails: Callable[[int], bytes], names: Sequen
         names=names,
         thumbnails=thumbnails,
     )
-    page = _page(title or past.title, header(past, judged, title or past.title), list(_sections(past, judged)))
-    with writing(run / "report.html", len(page)) as aside:
-        aside.write_text(page, encoding="utf-8")
+    text = page(title or past.title, header(past, judged, title or past.title), list(_sections(past, judged)))
+    with writing(run / "report.html", len(text)) as aside:
+        aside.write_text(text, encoding="utf-8")
     return run / "report.html"
 
 
@@ -102,35 +87,16 @@ def _loss(recipe: Mapping[str, Any]) -> Any:
     return objective.get("loss", "softmax") if isinstance(objective, dict) else "softmax"
 
 
-def _page(title: str, top: Markup, sections: Sequence[Section]) -> str:
-    style = resources.files("patchwords.training.report").joinpath("report.css").read_text("utf-8")
-    head = element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", http_equiv="Content-Security-Policy", content=POLICY),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", name="color-scheme", content="light dark"),
-        element("title", title),
-        element("style", Markup(style)),
-    )
-    shown = [section for section in sections if section.content]
-    links = [element("a", section.heading, href=f"#{section.anchor}") for section in shown]
-    parts = [element("section", element("h2", part.heading), *part.content, id=part.anchor) for part in shown]
-    footer = element("footer", f"Written by patchwords {__version__}. The page needs no network.")
-    body = element("body", top, element("nav", *links), element("main", *parts), footer)
-    return f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"
-
-
 def _sections(past: History, judged: Judged | None) -> Iterator[Section]:
     yield Section(heading="Curves", content=_curves(past))
     if judged:
-        yield from _judgements(past, judged)
-    yield Section(heading="Cost", content=(panels.facts(_cost(past)),))
-    recipe = panels.scroll(element("pre", past.recipe_text), says="The recipe")
+        yield from judgements(judged, past.recipe.get("seed", 0))
+    yield Section(heading="Cost", content=(facts(_cost(past)),))
+    recipe = scroll(element("pre", past.recipe_text), says="The recipe")
     yield Section(heading="Recipe", content=(recipe,))
     told = {key: value for key, value in past.run.items() if key not in COSTS}
     rows = [*_flat(told, ""), *_flat({key: past.data[key] for key in past.data if key != "names"}, "data.")]
-    yield Section(heading="Environment", content=(panels.facts(rows),) if rows else ())
+    yield Section(heading="Environment", content=(facts(rows),) if rows else ())
 
 
 def _curves(past: History) -> tuple[Markup, ...]:
@@ -151,49 +117,6 @@ def _figure(past: History, key: str, heading: str, unit: Unit, best: float | Non
         return Markup()
     drawing = figures.curves(key, lines, says=f"{heading} over the epochs", unit=unit, best=best)
     return element("figure", element("figcaption", heading), drawing)
-
-
-def _judgements(past: History, judged: Judged) -> Iterator[Section]:
-    scores, mistakes = judged.scores, judged.scores.mistakes()
-    shade = "Rows are the true classes, columns the predicted ones; the shade grows with the share of the row."
-    captions = "Beneath each picture stands its true class, then what the model thought, the true class in blue."
-    many = f"The {min(len(mistakes), MISTAKES)} of {whole(len(mistakes))} mistakes of which the model was surest."
-    seed = past.recipe.get("seed", 0)
-    chosen = draws.permutation("report", seed, of=scores.count)[:PREDICTIONS]
-    often = element("div", element("h3", "Most confused"), panels.pairs(judged))
-    confused = element("div", panels.confusion(judged), often, class_="beside")
-    yield Section(heading="Confusion", content=(element("p", shade), confused))
-    random = f"Drawn at random, the same ones each time. {captions}"
-    yield Section(heading="Predictions", content=(element("p", random), panels.gallery(judged, chosen.tolist())))
-    if len(mistakes):
-        wrong = panels.gallery(judged, mistakes[:MISTAKES].tolist())
-        yield Section(heading="Mistakes", content=(element("p", f"{many} {captions}"), wrong))
-    yield Section(heading="Classes", content=(element("p", "The weakest first."), panels.classes(judged)))
-    yield Section(heading="Calibration", content=_calibration(judged))
-
-
-def _calibration(judged: Judged) -> tuple[Markup, ...]:
-    scores, bins = judged.scores, judged.scores.bins
-    sure, error = float(scores.confidence.mean()), percent(scores.calibration_error)
-    verdict = "too sure" if sure > scores.accuracy else "not sure enough"
-    said = (
-        f"On average the model is {percent(sure)} sure and {percent(scores.accuracy)} right: it is {verdict} by "
-        f"{100 * abs(sure - scores.accuracy):.1f} points. The expected calibration error over {len(bins.count)} bins "
-        f"is {error}, the Brier score {short(scores.brier)}."
-    )
-    rows = [
-        (
-            f"{percent(bins.edges[i])} to {percent(bins.edges[i + 1])}",
-            whole(bins.count[i]),
-            percent(bins.confidence[i]),
-            percent(bins.accuracy[i]),
-        )
-        for i in range(len(bins.count))
-        if bins.count[i]
-    ]
-    drawing = figures.reliability(bins, says="Accuracy over confidence")
-    listed = panels.table(("sure", "pictures", "mean", "right"), rows, says="Reliability")
-    return (element("p", said), element("div", drawing, listed, class_="beside"))
 
 
 def _cost(past: History) -> Iterator[tuple[str, str]]:

@@ -16,9 +16,11 @@ import pytest
 
 from patchwords.errors import DataError, ModelError, UsageError
 from patchwords.evaluation.classify import classify
-from patchwords.training.report.figures import MOST_POINTS, Curve, curves, matrix
-from patchwords.training.report.page import MISTAKES, PREDICTIONS, summary, write_report
-from patchwords.training.report.wording import duration, interval, memory, percent
+from patchwords.evaluation.report.figures import matrix
+from patchwords.evaluation.report.sections import MISTAKES, PREDICTIONS
+from patchwords.pages.wording import duration, interval, memory, percent
+from patchwords.training.report.figures import MOST_POINTS, Curve, curves
+from patchwords.training.report.page import summary, write_report
 
 HOSTILE = [
     "<script>alert(1)</script>",

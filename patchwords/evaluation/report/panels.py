@@ -1,6 +1,5 @@
-"""The tables and galleries of the report: who is taken for whom, each class, and pictures with their predictions."""
+"""The tables and galleries of a report: who is taken for whom, each class, and pictures with their predictions."""
 
-import base64
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,11 +10,11 @@ from numpy.typing import NDArray
 
 from patchwords.errors import DataError
 from patchwords.evaluation.classify import Loss, Scores, classify, probabilities
-from patchwords.training.report import figures
-from patchwords.training.report.markup import Markup, element, name, together
-from patchwords.training.report.wording import percent, whole
+from patchwords.evaluation.report import figures
+from patchwords.pages.markup import Markup, element, name, together
+from patchwords.pages.parts import embedded, scroll, table
+from patchwords.pages.wording import percent, whole
 
-Row = Sequence[str]
 MOST_NAMED = 30  # classes whose names fit around a matrix
 CLEAR = 0.75  # a share from which a cell is so strongly coloured that its number changes colour
 BEST = 3  # classes that a tile names
@@ -23,7 +22,7 @@ BEST = 3  # classes that a tile names
 
 @dataclass(frozen=True, kw_only=True)
 class Judged:
-    """The validation pictures with what the best model said of them."""
+    """Pictures with what a model said of them."""
 
     logits: NDArray[Any]
     labels: NDArray[Any]
@@ -41,35 +40,36 @@ class Judged:
         return name(self.classes[number] if number < len(self.classes) else f"class {number}")
 
 
-def table(head: Row, rows: Iterable[Row], *, says: str, class_: str = "") -> Markup:
-    """A table that scrolls within the page; every column but the first is for numbers unless `class_` is words."""
-    cells = [element("th", text, scope="col") for text in head]
-    body = [element("tr", *(element("td", text) for text in row)) for row in rows]
-    inside = (element("thead", element("tr", *cells)), element("tbody", *body))
-    return scroll(element("table", *inside, class_=class_ or "numbers"), says=says)
-
-
-def scroll(child: Markup, *, says: str) -> Markup:
-    """What is wider or longer than its place can be scrolled, with the keyboard too."""
-    return element("div", child, class_="scroll", tabindex="0", role="region", aria_label=says)
-
-
 def confusion(judged: Judged) -> Markup:
     """The matrix with names where they fit, otherwise as a figure with the numbers of the classes."""
-    scores, side = judged.scores, len(judged.scores.classes.support)
-    if side > MOST_NAMED:  # not the whole matrix: that of ImageNet-21k would fill the memory
+    shown = _shown(judged.scores)
+    if len(shown) > MOST_NAMED:  # not the whole matrix: that of ImageNet-21k would fill the memory
+        side = len(judged.scores.classes.support)
         says = f"Confusion matrix of {side} classes"
-        return figures.matrix(scores.labels, scores.predicted, side, says=says)
-    counts = scores.confusion
-    sides = [element("th", judged.called(number), scope="col") for number in range(len(counts))]
-    rows = [_matrix_row(judged, counts[number], number) for number in range(len(counts))]
+        return figures.matrix(judged.scores.labels, judged.scores.predicted, side, says=says)
+    counts = _counts(judged.scores, shown)
+    sides = [element("th", judged.called(number), scope="col") for number in shown.tolist()]
+    rows = [_matrix_row(judged, counts[place], place, number) for place, number in enumerate(shown.tolist())]
     head = element("thead", element("tr", element("th", "true ↓ predicted →", class_="corner"), *sides))
     size = "matrix many" if len(counts) > 6 else "matrix"
     return scroll(element("table", head, element("tbody", *rows), class_=size), says="Confusion matrix")
 
 
-def _matrix_row(judged: Judged, counts: NDArray[np.int64], true: int) -> Markup:
-    cells = [_cell(count, int(counts.sum()), number == true) for number, count in enumerate(counts.tolist())]
+def _shown(scores: Scores) -> NDArray[np.int64]:
+    """The classes of the matrix: all, or where those are too many the ones that occur or are predicted."""
+    seen = (scores.classes.support > 0) | (scores.classes.predicted > 0)
+    return np.flatnonzero(seen) if len(seen) > MOST_NAMED else np.arange(len(seen))
+
+
+def _counts(scores: Scores, shown: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Pictures by true and predicted class, for these classes."""
+    true, predicted = np.searchsorted(shown, scores.labels), np.searchsorted(shown, scores.predicted)
+    side = len(shown)
+    return np.bincount(true * side + predicted, minlength=side * side).reshape(side, side)
+
+
+def _matrix_row(judged: Judged, counts: NDArray[np.int64], place: int, true: int) -> Markup:
+    cells = [_cell(count, int(counts.sum()), number == place) for number, count in enumerate(counts.tolist())]
     return element("tr", element("th", judged.called(true), scope="row"), *cells)
 
 
@@ -98,24 +98,24 @@ def pairs(judged: Judged, most: int = 12) -> Markup:
 
 def classes(judged: Judged) -> Markup:
     """Every class on its own, the weakest first; those without pictures come last."""
-    scores = judged.scores.classes
-    numbered = len(scores.f1) > MOST_NAMED  # the figure of the matrix speaks of numbers
-    order = np.lexsort((np.arange(len(scores.f1)), scores.f1, scores.support == 0))
+    scores, shown = judged.scores.classes, _shown(judged.scores)
+    numbered = len(shown) > MOST_NAMED  # the figure of the matrix speaks of numbers
+    order = shown[np.lexsort((shown, scores.f1[shown], scores.support[shown] == 0))]
     rows = [
         (
             together((judged.called(number), element("small", f" {number}") if numbered else "")),
             whole(scores.support[number]),
-            _share(scores.precision[number], scores.predicted[number]),
-            _share(scores.recall[number], scores.support[number]),
-            _share(scores.f1[number], scores.support[number] + scores.predicted[number]),
+            bar(scores.precision[number], scores.predicted[number]),
+            bar(scores.recall[number], scores.support[number]),
+            bar(scores.f1[number], scores.support[number] + scores.predicted[number]),
         )
         for number in order.tolist()
     ]
     return table(("class", "pictures", "precision", "recall", "F1"), rows, says="Scores of every class")
 
 
-def _share(share: float, whole: int) -> Markup:
-    """A share as a bar; none where it is undefined."""
+def bar(share: float, whole: int = 1) -> Markup:
+    """A share as a bar; none where it is one of nothing."""
     if not whole:
         return element("span", "\N{EN DASH}", class_="none")
     return element("span", percent(share), class_="bar", style=f"--share:{share:.3f}")
@@ -151,18 +151,4 @@ def _picture(judged: Judged, index: int) -> Markup:
         address = embedded(judged.thumbnails(index))
     except (DataError, OSError) as error:
         return element("div", f"cannot be shown: {error}", class_="missing")
-    return element("img", src=address, alt=f"validation picture {index}", loading="lazy", decoding="async")
-
-
-def embedded(picture: bytes) -> str:
-    """A picture's bytes as an address that needs no network."""
-    for start, kind in {b"\xff\xd8\xff": "jpeg", b"\x89PNG\r\n\x1a\n": "png"}.items():
-        if picture.startswith(start):
-            return f"data:image/{kind};base64,{base64.b64encode(picture).decode()}"
-    raise DataError("the thumbnail is neither a JPEG nor a PNG")
-
-
-def facts(rows: Iterable[tuple[str, str]]) -> Markup:
-    """Names and values in two columns."""
-    pairs = [together((element("dt", key), element("dd", value))) for key, value in rows]
-    return element("dl", *pairs)
+    return element("img", src=address, alt=f"picture {index}", loading="lazy", decoding="async")
