@@ -35,14 +35,18 @@ class Attention(nn.Module):
         x = attention(q, k, v, self.offsets(q), dropout)  # eq. 6 and 7
         return self.drop(self.out(x.transpose(-2, -3).flatten(-2)))  # eq. 8
 
-    def weights(self, x: Tensor) -> Tensor:
-        """A of eq. 6, (batch, heads, tokens, tokens), whatever kernel the forward uses."""
+    def weights(self, x: Tensor, heads: slice = slice(None), rows: slice = slice(None)) -> Tensor:
+        """A of eq. 6 for these heads and queries, (batch, heads, rows, tokens), whatever kernel the forward uses."""
         q, k, _ = self.split(x)
-        return weights(q, k, self.offsets(q))
+        return self.compare(q[..., heads, :, :], k[..., heads, :, :], rows)
+
+    def compare(self, q: Tensor, k: Tensor, rows: slice) -> Tensor:
+        """Eq. 6 for the queries of these rows, of all heads that q and k have."""
+        return weights(q[..., rows, :], k, self.offsets(q, rows))
 
 
 class NoOffsets(nn.Module):
     """Attention by content alone."""
 
-    def forward(self, q: Tensor) -> None:
+    def forward(self, q: Tensor, rows: slice = slice(None)) -> None:
         return None

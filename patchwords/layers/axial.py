@@ -1,12 +1,13 @@
 """Appendix D.6, Axial-ViT: attention along the rows, then along the columns, each followed by an MLP."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 
 from torch import Tensor
 
 from patchwords.errors import UsageError
 from patchwords.layers.block import Layer
 from patchwords.layers.encoder import Encoder
+from patchwords.layers.look import Look
 from patchwords.layers.tokens import Tokens
 from patchwords.layers.unit import Unit
 
@@ -32,5 +33,5 @@ class AxialEncoder(Encoder):
         tokens = self.position(tokens, layer)
         return tokens.replace(self.blocks[layer](tokens.x.unflatten(1, tokens.grid)).flatten(1, 2))
 
-    def attention(self, tokens: Tokens, at: Sequence[int]) -> list[Tensor]:
+    def looks(self, tokens: Tokens) -> Iterator[Look]:
         raise UsageError("axial attention has no weights between all tokens: a patch sees its row, then its column")

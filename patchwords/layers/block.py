@@ -27,9 +27,9 @@ class Layer(Unit):
     @abc.abstractmethod
     def forward(self, x: Tensor) -> Tensor: ...
 
-    def weights(self, x: Tensor) -> Tensor:
-        """The attention weights that `forward(x)` uses."""
-        return self.attention.weights(self.norm1(x))
+    def weights(self, x: Tensor, heads: slice = slice(None), rows: slice = slice(None)) -> Tensor:
+        """The attention weights that `forward(x)` uses, of these heads and queries."""
+        return self.attention.weights(self.norm1(x), heads, rows)
 
 
 class Block(Layer):

@@ -55,6 +55,10 @@ class Root(nn.Module):
         x = self.norm(self.conv(images))
         return F.max_pool2d(pad(x, 3, 2, self.padding), 3, 2)
 
+    def filters(self) -> Tensor:
+        """The kernels as they are used."""
+        return self.conv.standardise(self.conv.weight)
+
 
 class NormReLU(nn.Module):
     def __init__(self, norm: nn.GroupNorm):

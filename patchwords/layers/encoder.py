@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from patchwords.errors import UsageError
 from patchwords.layers.block import Layer
+from patchwords.layers.look import Look
 from patchwords.layers.tokens import Tokens
 from patchwords.layers.unit import Unit
 
@@ -25,8 +26,15 @@ class Encoder(nn.Module, abc.ABC):
         """z_(l-1) to z_l."""
 
     @abc.abstractmethod
+    def looks(self, tokens: Tokens) -> Iterator[Look]:
+        """Every block with what comes to it; the weights are made only where they are asked for."""
+
     def attention(self, tokens: Tokens, at: Sequence[int]) -> list[Tensor]:
         """The weights (batch, heads, tokens, tokens) of the blocks numbered in `at`, from 1, and of no others."""
+        check_layers(at, len(self.blocks))
+        numbered = zip(range(1, max(at, default=0) + 1), self.looks(tokens), strict=False)
+        found = {number: look.weights() for number, look in numbered if number in at}
+        return [found[number] for number in at]
 
     def trace(self, tokens: Tokens) -> Iterator[Tokens]:
         """The sequence after every block: dense heads and inspection read it, nobody needs hooks."""
@@ -47,17 +55,13 @@ class GlobalEncoder(Encoder):
         tokens = self.position(tokens, layer)
         return tokens.replace(self.blocks[layer](tokens.x))  # eq. 2 and 3
 
-    def attention(self, tokens: Tokens, at: Sequence[int]) -> list[Tensor]:
-        check_layers(at, len(self.blocks))
-        found: dict[int, Tensor] = {}
-        for layer in range(max(at, default=0)):
-            if layer + 1 in at:
-                block = self.blocks[layer]
-                assert isinstance(block, Layer)
-                found[layer + 1] = block.weights(self.position(tokens, layer).x)
-            if layer + 1 < max(at):
-                tokens = self.step(tokens, layer)
-        return [found[number] for number in at]
+    def looks(self, tokens: Tokens) -> Iterator[Look]:
+        for layer, block in enumerate(self.blocks):
+            assert isinstance(block, Layer)
+            tokens = self.position(tokens, layer)
+            yield Look(block, tokens)
+            if layer + 1 < len(self.blocks):  # nobody looks at what the last one makes
+                tokens = tokens.replace(block(tokens.x))
 
 
 class AtStem(nn.Module):

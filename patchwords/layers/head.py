@@ -6,6 +6,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from patchwords.errors import UsageError
 from patchwords.layers.initialise import lecun_normal_
 from patchwords.settings import at_least
 
@@ -64,6 +65,18 @@ class PreLogits(nn.Module):
 
     def forward(self, y: Tensor) -> Tensor:
         return torch.tanh(nn.functional.linear(y, self.weight, self.bias))
+
+
+def shares(maps: Tensor, classifier: nn.Module, of: Tensor) -> Tensor:
+    """What a linear classifier over the mean of maps (batch, width, rows, cols) gets from each place for one class.
+
+    (batch, rows, cols), whose mean is the logit without its bias (Zhou et al., 2016).
+    """
+    if not isinstance(classifier, nn.Linear):
+        raise UsageError("a model without classes has no evidence for one")
+    if not 0 <= int(of.min()) <= int(of.max()) < classifier.out_features:
+        raise UsageError(f"there are classes 0 to {classifier.out_features - 1}, and evidence for no others")
+    return torch.einsum("bwrc,bw->brc", maps, classifier.weight[of])
 
 
 def classifier(width: int, classes: int, bias: float) -> nn.Module:

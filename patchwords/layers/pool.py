@@ -1,5 +1,6 @@
 """Eq. 4 and App. D.3: the sequence becomes one vector y."""
 
+import abc
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -9,7 +10,7 @@ from torch import Tensor, nn
 from patchwords.layers.initialise import dense, xavier_uniform_
 from patchwords.layers.mlp import MLP, Activation
 from patchwords.layers.tokens import Tokens
-from patchwords.ops.attention import attention
+from patchwords.ops.attention import attention, weights
 from patchwords.settings import check
 
 
@@ -20,7 +21,7 @@ class ClassToken:
     kind: ClassVar[str] = "class"
     norm: ClassVar[str] = "before"
 
-    def build(self, width: int, heads: int, mlp: int, activation: Activation, epsilon: float) -> nn.Module:
+    def build(self, width: int, heads: int, mlp: int, activation: Activation, epsilon: float) -> "Pooling":
         return TakeClass()
 
 
@@ -34,7 +35,7 @@ class Mean:
     def __post_init__(self) -> None:
         check(self)
 
-    def build(self, width: int, heads: int, mlp: int, activation: Activation, epsilon: float) -> nn.Module:
+    def build(self, width: int, heads: int, mlp: int, activation: Activation, epsilon: float) -> "Pooling":
         return MeanPatches(nn.Identity() if self.norm == "before" else nn.LayerNorm(width, eps=epsilon))
 
 
@@ -49,19 +50,35 @@ class Attend:
     def __post_init__(self) -> None:
         check(self)
 
-    def build(self, width: int, heads: int, mlp: int, activation: Activation, epsilon: float) -> nn.Module:
+    def build(self, width: int, heads: int, mlp: int, activation: Activation, epsilon: float) -> "Pooling":
         return AttendTokens(width, heads, MLP(width, mlp, activation, dropout=0.0), epsilon, self.over)
 
 
 Pool = ClassToken | Mean | Attend
 
 
-class TakeClass(nn.Module):
+class Pooling(nn.Module, abc.ABC):
+    """Tokens to one vector; `reads` says how much of it comes from each token."""
+
+    @abc.abstractmethod
+    def forward(self, tokens: Tokens) -> Tensor: ...
+
+    @abc.abstractmethod
+    def reads(self, tokens: Tokens) -> Tensor:
+        """(batch, tokens), each row with the sum one."""
+
+
+class TakeClass(Pooling):
     def forward(self, tokens: Tokens) -> Tensor:
         return tokens.special[:, 0]
 
+    def reads(self, tokens: Tokens) -> Tensor:
+        shares = tokens.x.new_zeros(tokens.x.shape[:2])
+        shares[:, 0] = 1
+        return shares
 
-class MeanPatches(nn.Module):
+
+class MeanPatches(Pooling):
     def __init__(self, norm: nn.Module):
         super().__init__()
         self.norm = norm
@@ -69,8 +86,13 @@ class MeanPatches(nn.Module):
     def forward(self, tokens: Tokens) -> Tensor:
         return self.norm(tokens.patches.mean(1))
 
+    def reads(self, tokens: Tokens) -> Tensor:
+        shares = tokens.x.new_zeros(tokens.x.shape[:2])
+        shares[:, tokens.prefix :] = 1 / tokens.patches.shape[1]
+        return shares
 
-class AttendTokens(nn.Module):
+
+class AttendTokens(Pooling):
     def __init__(self, width: int, heads: int, mlp: MLP, epsilon: float, over: Literal["tokens", "patches"]):
         super().__init__()
         self.heads, self.over = heads, over
@@ -82,10 +104,19 @@ class AttendTokens(nn.Module):
         self.norm2 = nn.LayerNorm(width, eps=epsilon)
         self.mlp = mlp
 
-    def forward(self, tokens: Tokens) -> Tensor:
+    def split(self, tokens: Tokens) -> tuple[Tensor, Tensor, Tensor]:
+        """The probe's query, and keys and values of the tokens that it asks: (batch, heads, …, width / heads)."""
         asked = tokens.x if self.over == "tokens" else tokens.patches
         probe = self.probe.expand(asked.shape[0], -1, -1)
         q = self.q(probe).unflatten(2, (self.heads, -1)).transpose(1, 2)  # (batch, heads, 1, width / heads)
         k, v = self.kv(asked).unflatten(2, (2, self.heads, -1)).permute(2, 0, 3, 1, 4).unbind(0)
-        x = self.out(attention(q, k, v).transpose(1, 2).flatten(2))[:, 0]  # (batch, width)
+        return q, k, v
+
+    def forward(self, tokens: Tokens) -> Tensor:
+        x = self.out(attention(*self.split(tokens)).transpose(1, 2).flatten(2))[:, 0]  # (batch, width)
         return x + self.mlp(self.norm2(x))
+
+    def reads(self, tokens: Tokens) -> Tensor:
+        q, k, _ = self.split(tokens)
+        shares = weights(q, k).mean(1)[:, 0]  # of the tokens that were asked
+        return nn.functional.pad(shares, (tokens.x.shape[1] - shares.shape[1], 0))

@@ -190,12 +190,13 @@ class Offsets(nn.Module):
         self.table = nn.Parameter(torch.empty(2 * tokens - 1, head_width))
         nn.init.normal_(self.table, std=std)
 
-    def forward(self, q: Tensor) -> Tensor:
+    def forward(self, q: Tensor, rows: slice = slice(None)) -> Tensor:
+        """What is added to the logits of the queries of these rows: (…, heads, rows, keys)."""
         if q.shape[-2] != self.tokens:
             raise UsageError(f"{q.shape[-2]} tokens came, the offsets know {self.tokens}: adapt the model to this size")
         place = torch.arange(self.tokens, device=q.device)
-        offset = place[:, None] - place[None, :] + self.tokens - 1  # (queries, keys), from 0
-        logits = q @ self.table.mT * q.shape[-1] ** -0.5  # (…, heads, queries, offsets)
+        offset = place[rows, None] - place[None, :] + self.tokens - 1  # (rows, keys), from 0
+        logits = q[..., rows, :] @ self.table.mT * q.shape[-1] ** -0.5  # (…, heads, rows, offsets)
         return logits.gather(-1, offset.expand(*q.shape[:-2], -1, -1))
 
 

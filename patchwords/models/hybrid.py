@@ -25,10 +25,14 @@ class ResNetStem:
         """Channels of the feature map that the patches are cut from."""
         return 4 * self.width * 2 ** (len(self.units) - 1) if self.units else self.width
 
+    @property
+    def stride(self) -> int:
+        """Pixels of the picture between two places of that map: 4 after the root, doubled by each later stage."""
+        return 4 << max(len(self.units) - 1, 0)
+
     def size(self, image: tuple[int, int]) -> tuple[int, int]:
         """Height and width of that feature map."""
-        halvings = 2 + max(len(self.units) - 1, 0)
-        return -(-image[0] // 2**halvings), -(-image[1] // 2**halvings)
+        return -(-image[0] // self.stride), -(-image[1] // self.stride)
 
     def build(self, channels: int) -> nn.Module:
         return ResNetFeatures(self, channels)
@@ -45,3 +49,6 @@ class ResNetFeatures(nn.Module):
         for stage in self.stages:
             x = stage(x)
         return x  # (batch, channels, rows, cols)
+
+    def filters(self) -> Tensor:
+        return self.root.filters()

@@ -9,9 +9,12 @@ from torch import Tensor, nn
 from patchwords.errors import UsageError
 from patchwords.layers.bottleneck import PRE, Form, NormReLU, Root, check_groups, stages
 from patchwords.layers.encoder import check_layers
-from patchwords.layers.head import Linear
-from patchwords.models.model import Model
+from patchwords.layers.head import Linear, shares
+from patchwords.layers.look import Gaze
+from patchwords.models.model import Model, Shows
 from patchwords.settings import at_least, check
+
+NO_ATTENTION = "a ResNet has no attention weights: ask a ViT, or a hybrid, for them"
 
 # Units in each stage, by depth.
 UNITS: dict[int, tuple[int, int, int, int]] = {
@@ -58,11 +61,15 @@ class ResNet(Model):
         self.norm = NormReLU(config.form.norm(channels)) if config.form.activation == "pre" else nn.Identity()
         self.head = config.head.build(channels, config.classes)
 
-    def represent(self, images: Tensor) -> Tensor:
+    def maps(self, images: Tensor) -> Tensor:
+        """What the mean is taken of: (batch, channels, rows, cols)."""
         x = self.root(images)
         for stage in self.stages:
             x = stage(x)
-        return self.norm(x).mean((2, 3))
+        return self.norm(x)
+
+    def represent(self, images: Tensor) -> Tensor:
+        return self.maps(images).mean((2, 3))
 
     def forward(self, images: Tensor) -> Tensor:
         return self.head(self.represent(images))
@@ -77,4 +84,20 @@ class ResNet(Model):
         return [maps[number] for number in at]
 
     def attention(self, images: Tensor, at: Sequence[int]) -> list[Tensor]:
-        raise UsageError("a ResNet has no attention weights: ask a ViT, or a hybrid, for them")
+        raise UsageError(NO_ATTENTION)
+
+    def gaze(self, images: Tensor) -> Gaze:
+        raise UsageError(NO_ATTENTION)
+
+    def evidence(self, images: Tensor, of: Tensor) -> Tensor:
+        return shares(self.maps(images), self.head.classifier, of)
+
+    @property
+    def shows(self) -> Shows:
+        return "evidence" if self.config.classes else "nothing"
+
+    def filters(self) -> Tensor:
+        return self.root.filters().detach()
+
+    def positions(self) -> Tensor:
+        raise UsageError("a ResNet adds nothing for a place: its convolutions know where they are by their neighbours")

@@ -12,13 +12,14 @@ from patchwords.layers.axial import AxialBlock, AxialEncoder
 from patchwords.layers.block import Block, Layer, StreamNormBlock
 from patchwords.layers.embed import Embed, PatchProjection
 from patchwords.layers.encoder import AtStem, Encoder, GlobalEncoder, check_layers
-from patchwords.layers.head import HeadKind, Linear
+from patchwords.layers.head import HeadKind, Linear, shares
+from patchwords.layers.look import Gaze
 from patchwords.layers.mlp import MLP, Activation
 from patchwords.layers.pool import ClassToken, Pool
 from patchwords.layers.position import Layerwise, Learned1D, Offsets, Position, Relative
-from patchwords.layers.tokens import Grid, Special
-from patchwords.models.hybrid import ResNetStem
-from patchwords.models.model import Model
+from patchwords.layers.tokens import Grid, Special, Tokens
+from patchwords.models.hybrid import ResNetFeatures, ResNetStem
+from patchwords.models.model import Model, Shows
 from patchwords.ops import patches
 from patchwords.settings import at_least, check
 
@@ -122,6 +123,12 @@ class ViTConfig:
         return patches.grid(self.stem.size(self.image) if self.stem else self.image, self.patch)
 
     @property
+    def cell(self) -> tuple[int, int]:
+        """Height and width of a patch, in pixels of the picture."""
+        stride = self.stem.stride if self.stem else 1
+        return stride * self.patch[0], stride * self.patch[1]
+
+    @property
     def tokens(self) -> int:
         """The length of the sequence."""
         return len(self.special) + self.grid[0] * self.grid[1]
@@ -158,6 +165,44 @@ class ViT(Model):
 
     def attention(self, images: Tensor, at: Sequence[int]) -> list[Tensor]:
         return self.encoder.attention(self.embed(images), at)
+
+    def gaze(self, images: Tensor) -> Gaze:
+        looks = tuple(self.encoder.looks(self.embed(images)))
+        block, tokens = looks[-1]
+        z = tokens.replace(self.encoder.norm(block(tokens.x)))
+        return Gaze(looks, self.pool.reads(z), self.config.cell)
+
+    def evidence(self, images: Tensor, of: Tensor) -> Tensor:
+        if not self._adds_up:
+            raise UsageError("the logits are no sums over the patches, so none has a share of one: ask for the gaze")
+        z = self.encoder(self.embed(images))
+        return shares(z.map, self.head.classifier, of)
+
+    @property
+    def _adds_up(self) -> bool:
+        """Whether the logits are means over what a linear classifier says of each patch."""
+        config = self.config
+        linear = config.head.kind == "linear" and config.classes > 0
+        return linear and config.pool.kind == "mean" and config.pool.norm == "before"
+
+    @property
+    def shows(self) -> Shows:
+        return "gaze" if self.config.encoder == "global" else "evidence" if self._adds_up else "nothing"
+
+    def filters(self) -> Tensor:
+        stem = self.embed.stem
+        kernels = stem.filters() if isinstance(stem, ResNetFeatures) else self.embed.patch.weight
+        return kernels.detach()
+
+    def positions(self) -> Tensor:
+        config = self.config
+        if config.position.kind in ("none", "relative"):
+            raise UsageError(f"positions of kind {config.position.kind} add nothing to a patch for its place")
+        rows, cols = config.grid
+        weight = self.embed.patch.weight
+        blank = Tokens(weight.new_zeros(1, config.tokens, config.width), len(config.special), config.grid)
+        placed = self.embed.position(blank) if config.position.at == "stem" else self.encoder.position(blank, 0)
+        return placed.patches[0].unflatten(0, (rows, cols)).detach()
 
 
 def embed(config: ViTConfig) -> Embed:

@@ -1,5 +1,6 @@
 """Appendix A, eq. 6-7: the one door to every attention backend, and the weights themselves for inspection."""
 
+import torch
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -15,6 +16,10 @@ def attention(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None, dropo
 
 
 def weights(q: Tensor, k: Tensor, bias: Tensor | None = None) -> Tensor:
-    """The weights A of eq. 6 as (batch, …, heads, queries, keys): what the fused kernels never write down."""
+    """The weights A of eq. 6 as (batch, …, heads, queries, keys): what the fused kernels never write down.
+
+    In single precision at least, so that rows sum to one.
+    """
     logits = q @ k.mT * q.shape[-1] ** -0.5
-    return (logits if bias is None else logits + bias).softmax(-1)
+    logits = logits if bias is None else logits + bias
+    return logits.softmax(-1, dtype=torch.promote_types(logits.dtype, torch.float32))

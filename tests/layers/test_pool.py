@@ -65,3 +65,37 @@ def test_the_order_of_patches_does_not_matter_to_a_pool(kind: Mean | Attend, tok
     pool = built(kind)
     order = torch.cat([torch.arange(2), 2 + torch.randperm(6)])
     torch.testing.assert_close(pool(tokens.replace(tokens.x[:, order])), pool(tokens))
+
+
+# What a pool reads of each token.
+
+
+def test_the_class_pool_reads_the_class_token_alone(tokens: Tokens) -> None:
+    assert built(ClassToken()).reads(tokens).tolist() == [[1, 0, 0, 0, 0, 0, 0, 0]] * 2
+
+
+@pytest.mark.parametrize("norm", ["before", "after"])
+def test_the_mean_reads_all_patches_alike(tokens: Tokens, norm: str) -> None:
+    torch.testing.assert_close(
+        built(Mean(norm=norm)).reads(tokens), torch.tensor([[0, 0] + [1 / 6] * 6] * 2, dtype=torch.float64)
+    )
+
+
+@pytest.mark.parametrize(("over", "first"), [("tokens", 0), ("patches", 2)])
+def test_the_attention_pool_reads_what_its_heads_ask_for_on_average(tokens: Tokens, over: str, first: int) -> None:
+    pool = built(Attend(over=over))
+    keys, _ = pool.kv.weight.split(WIDTH)
+    bias, _ = pool.kv.bias.split(WIDTH)
+    q = pool.probe[0, 0] @ pool.q.weight.T + pool.q.bias
+    k = tokens.x[:, first:] @ keys.T + bias
+    heads = [torch.softmax(k[..., part] @ q[part] / math.sqrt(4), -1) for part in (slice(0, 4), slice(4, 8))]
+    reads = pool.reads(tokens)
+    torch.testing.assert_close(reads[:, first:], (heads[0] + heads[1]) / 2)
+    assert not reads[:, :first].any()
+
+
+@pytest.mark.parametrize("kind", [ClassToken(), Mean(), Attend(), Attend(over="patches")])
+def test_what_a_pool_reads_sums_to_one(kind: ClassToken | Mean | Attend, tokens: Tokens) -> None:
+    reads = built(kind).reads(tokens)
+    assert reads.shape == (2, 8)
+    torch.testing.assert_close(reads.sum(1), torch.ones(2, dtype=torch.float64))

@@ -52,6 +52,46 @@ def test_a_stage_that_is_not_there_is_refused(model: ResNet, number: int) -> Non
         model.features(torch.zeros(1, 3, 32, 32), at=[number])
 
 
+def test_the_mean_of_the_evidence_is_the_logit_without_its_bias(model: ResNet) -> None:
+    images, of = torch.randn(3, 3, 64, 32), torch.tensor([0, 4, 2])
+    evidence = model.evidence(images, of)
+    assert evidence.shape == (3, 4, 2)
+    logits = model(images) - model.head.classifier.bias
+    torch.testing.assert_close(evidence.mean((1, 2)), logits[[0, 1, 2], of], atol=1e-5, rtol=1e-4)
+
+
+def test_evidence_is_where_the_map_speaks_for_the_class(model: ResNet) -> None:
+    images = torch.randn(1, 3, 64, 32)
+    found = model.evidence(images, torch.tensor([3]))[0]
+    for row, col in [(0, 0), (3, 1), (2, 0)]:
+        expected = model.maps(images)[0, :, row, col] @ model.head.classifier.weight[3]
+        torch.testing.assert_close(found[row, col], expected, atol=1e-5, rtol=1e-4)
+
+
+def test_a_resnet_without_classes_shows_nothing(model: ResNet) -> None:
+    assert model.shows == "evidence"
+    features = ResNetConfig(units=(1,), width=32, classes=0).build()
+    assert features.shows == "nothing"
+    with pytest.raises(UsageError, match="a model without classes has no evidence for one"):
+        features.evidence(torch.randn(1, 3, 32, 32), torch.tensor([0]))
+
+
+def test_the_filters_of_a_resnet_are_the_standardised_kernels_of_its_root(model: ResNet) -> None:
+    filters = model.filters()
+    assert filters.shape == (32, 3, 7, 7)
+    assert torch.equal(filters, model.root.conv.standardise(model.root.conv.weight))
+    torch.testing.assert_close(filters.mean((1, 2, 3)), torch.zeros(32), atol=1e-6, rtol=0)
+
+
+def test_a_resnet_says_that_it_has_no_attention_and_no_positions(model: ResNet) -> None:
+    images = torch.randn(1, 3, 32, 32)
+    for ask in (model.gaze, lambda images: model.attention(images, at=[1])):
+        with pytest.raises(UsageError, match="a ResNet has no attention weights: ask a ViT, or a hybrid, for them"):
+            ask(images)
+    with pytest.raises(UsageError, match="a ResNet adds nothing for a place"):
+        model.positions()
+
+
 def test_a_resnet_takes_pictures_of_any_size(model: ResNet) -> None:
     for size in [(32, 32), (45, 70)]:
         assert model(torch.randn(1, 3, *size)).shape == (1, 5)

@@ -204,6 +204,123 @@ def test_a_layer_that_is_not_there_is_refused(model: ViT, number: int) -> None:
             look(pictures(PLAIN), at=[number])
 
 
+# What it shows.
+
+SHOWS = {
+    "evidence": {"axial", "axial 2d every", "resnet post", "resnet pre"},
+    "nothing": {"axial relative"},  # a probe asks its patches, so the output is no sum over them
+}
+
+
+def test_a_model_shows_its_gaze_or_its_evidence_or_nothing(small_configs: dict[str, Config]) -> None:
+    found = {name: config.build().shows for name, config in small_configs.items()}
+    special = {name: kind for kind, names in SHOWS.items() for name in names}
+    assert found == {name: special.get(name, "gaze") for name in small_configs}
+
+
+def test_the_gaze_is_every_block_and_what_comes_to_it(model: ViT) -> None:
+    images = pictures(PLAIN)
+    gaze = model.gaze(images)
+    z0 = model.embed(images)
+    z1, z2, z3 = model.encoder.trace(z0)
+    assert [look.block for look in gaze.looks] == list(model.encoder.blocks)
+    for look, tokens in zip(gaze.looks, (z0, z1, z2), strict=True):
+        assert torch.equal(look.tokens.x, tokens.x)
+        assert (look.tokens.prefix, look.tokens.grid) == (1, (4, 3))
+    assert torch.equal(gaze.reads, model.pool.reads(z3.replace(model.encoder.norm(z3.x))))
+    assert gaze.cell == (8, 8)
+
+
+@pytest.mark.parametrize("small_config", ["1d every", "2d shared", "relative", "lite", "regularised"], indirect=True)
+def test_the_weights_of_the_gaze_are_those_of_attention(small_config: ViTConfig, randomised: Randomise) -> None:
+    model = randomised(small_config.build()).eval()
+    images = pictures(small_config)
+    every = model.attention(images, at=range(1, small_config.depth + 1))
+    for look, weights in zip(model.gaze(images).looks, every, strict=True):
+        assert torch.equal(look.weights(), weights)
+
+
+def test_a_gaze_computes_no_weights_before_they_are_asked_for(model: ViT, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attention_layer, "weights", lambda *_: pytest.fail("weights were made"))
+    model.gaze(pictures(PLAIN))
+
+
+def test_what_the_output_reads_sums_to_one(small_config: Config, randomised: Randomise) -> None:
+    model = randomised(small_config.build()).eval()
+    if model.shows == "gaze":
+        reads = model.gaze(pictures(small_config)).reads
+        assert reads.shape == (2, small_config.tokens)
+        torch.testing.assert_close(reads.sum(1), torch.ones(2))
+
+
+@pytest.mark.parametrize("small_config", ["mean", "axial", "axial 2d every"], indirect=True)
+def test_the_mean_of_the_evidence_is_the_logit_without_its_bias(small_config: ViTConfig, randomised: Randomise) -> None:
+    model = randomised(small_config.build()).eval()
+    images, of = pictures(small_config), torch.tensor([4, 1])
+    evidence = model.evidence(images, of)
+    assert evidence.shape == (2, *small_config.grid)
+    logits = model(images) - model.head.classifier.bias
+    torch.testing.assert_close(evidence.mean((1, 2)), logits[[0, 1], of])
+
+
+@pytest.mark.parametrize("small_config", ["plain", "mean, norm after", "map", "mlp head", "no classes"], indirect=True)
+def test_evidence_that_does_not_add_up_to_a_logit_is_refused(small_config: ViTConfig) -> None:
+    with pytest.raises(UsageError, match="the logits are no sums over the patches"):
+        small_config.build().evidence(pictures(small_config), torch.tensor([0, 0]))
+
+
+def test_filters_are_the_kernels_that_see_the_pixels(small_config: Config) -> None:
+    model = small_config.build()
+    filters = model.filters()
+    stem = small_config.stem if isinstance(small_config, ViTConfig) else small_config
+    assert filters.shape[1:] == (small_config.channels, *((7, 7) if stem else small_config.patch))
+    assert not filters.requires_grad
+    if not stem:
+        assert torch.equal(filters, model.embed.patch.weight)
+
+
+def test_the_filters_of_a_hybrid_are_standardised_as_they_are_used() -> None:
+    filters = replace(PLAIN, stem=ResNetStem(units=(1,), width=32), patch=(2, 2)).build().filters().flatten(1)
+    torch.testing.assert_close(filters.mean(1), torch.zeros(32), atol=1e-6, rtol=0)
+    torch.testing.assert_close(filters.std(1, correction=0), torch.ones(32), atol=1e-3, rtol=0)
+
+
+@pytest.mark.parametrize("special", [("class",), ("class", "register")])
+@pytest.mark.parametrize("over", ["tokens", "class", "patches"])
+@pytest.mark.parametrize("at", ["stem", "shared", "every"])
+def test_positions_are_the_rows_of_the_patches(special: tuple[str, ...], over: str, at: str) -> None:
+    model = replace(PLAIN, special=special, position=Learned1D(over=over, at=at)).build()
+    table = model.embed.position.table if at == "stem" else model.encoder.position.tables[0].table
+    positions = model.positions()
+    assert positions.shape == (4, 3, 16)
+    assert torch.equal(positions.flatten(0, 1), table[0, -12:])
+    assert not positions.requires_grad
+
+
+def test_positions_are_what_a_picture_gets_for_its_places(small_config: Config, randomised: Randomise) -> None:
+    model = randomised(small_config.build()).eval()
+    if isinstance(small_config, ResNetConfig) or small_config.position.kind in ("none", "relative"):
+        with pytest.raises(UsageError, match=r"add nothing to a patch for its place|adds nothing for a place"):
+            model.positions()
+        return
+    images = pictures(small_config)
+    projected, _ = model.embed.project(images)
+    placed = model.encoder.position(model.embed(images), 0).patches
+    torch.testing.assert_close((placed - projected)[0].unflatten(0, small_config.grid), model.positions())
+
+
+@pytest.mark.parametrize(
+    ("stem", "patch", "cell"),
+    [(None, (8, 4), (8, 4)), (ResNetStem(units=()), (2, 2), (8, 8)), (ResNetStem(units=(1, 1, 1)), (1, 2), (16, 32))],
+)
+def test_a_cell_is_the_part_of_the_picture_that_a_patch_stands_for(
+    stem: ResNetStem | None, patch: tuple[int, int], cell: tuple[int, int]
+) -> None:
+    config = replace(PLAIN, image=(64, 64), stem=stem, patch=patch)
+    assert config.cell == cell
+    assert config.grid == (64 // cell[0], 64 // cell[1])
+
+
 # Order and place.
 
 
