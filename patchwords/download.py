@@ -58,6 +58,12 @@ def verify(file: Path, sha256: str = "") -> None:
             _record(file, line)
 
 
+def cache_root(given: Path | None = None) -> Path:
+    """The folder of what is kept between runs: the given one, else PATCHWORDS_CACHE, else one among the user's."""
+    caches = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return (given or Path(os.environ.get("PATCHWORDS_CACHE") or f"{caches}/patchwords")).expanduser()
+
+
 def mirrored(address: str, mirror: str) -> str:
     """The address on the mirror that `mirror` (host=base-url pairs with commas between) names for its host, if any."""
     bases = {}

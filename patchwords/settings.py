@@ -23,6 +23,8 @@ from patchwords.errors import UsageError
 T = TypeVar("T")
 Table = dict[str, Any]
 
+MOST_NAMES = 30  # that a sentence lists
+
 
 def read(table: Mapping[str, Any], into: type[T]) -> T:
     """A table as a value of the dataclass `into`; what is wrong is said key by key."""
@@ -106,13 +108,16 @@ def at_least(least: int, **numbers: int) -> None:
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
-    """The end of a sentence that refuses `name`: the closest of the allowed names, or all of them."""
+    """The end of a sentence that refuses `name`: the closest of the allowed names, or all, of very many the first."""
     names = list(names)
     folded = {other.lower(): other for other in names}
     found = [folded[near] for near in difflib.get_close_matches(name.lower(), folded, n=3, cutoff=0.5)]
     if not names:
         return "there is nothing to set here"
-    return f"did you mean {' or '.join(found)}?" if found else f"there are {', '.join(names)}"
+    if found:
+        return f"did you mean {' or '.join(found)}?"
+    more = f" and {len(names) - MOST_NAMES:,} more" if len(names) > MOST_NAMES else ""
+    return f"there are {', '.join(names[:MOST_NAMES])}{more}"
 
 
 def _rank(key: str) -> tuple[int, bool]:
@@ -139,6 +144,8 @@ def _descend(table: Table, path: list[str], key: str) -> Table:
 
 def _toml_value(key: str, text: str) -> Any:
     if re.fullmatch(r"[A-Za-z][\w./@+-]*", text) and text not in ("true", "false", "inf", "nan"):
+        return text
+    if re.fullmatch(r"\d[\d_.]*k? ?(%|[a-z]{3,})", text, re.ASCII):  # an amount with its unit: 20k steps, 5%, 10 epochs
         return text
     try:
         (value,) = tomllib.loads(f"value = {text}").values()

@@ -398,6 +398,11 @@ def test_infinity_and_not_a_number_are_toml_too() -> None:
     assert math.isnan(found["b"])
 
 
+@pytest.mark.parametrize("text", ["20k steps", "30 steps", "1 epoch", "2.5 epochs", "5%", "5 %", "10epochs"])
+def test_an_amount_with_its_unit_needs_no_quotes(text: str) -> None:
+    assert settings.assignments([f"duration={text}"]) == {"duration": text}
+
+
 def test_keys_stay_dotted_and_the_last_word_counts() -> None:
     assert settings.assignments(["pool.kind=mean", "x=1", "x=2"]) == {"pool.kind": "mean", "x": 2}
 
@@ -429,6 +434,7 @@ def test_words_and_a_file_say_the_same() -> None:
         ("adma", ["adam", "sgd"], "did you mean adam?"),
         ("ADAM", ["adam", "sgd"], "did you mean adam?"),
         ("xyz", ["adam", "sgd"], "there are adam, sgd"),
+        ("xyz", ["a"] * 1030, f"there are {', '.join(['a'] * 30)} and 1,000 more"),
         ("xyz", [], "there is nothing to set here"),
     ],
 )

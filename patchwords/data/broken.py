@@ -14,12 +14,13 @@ class Damage(NamedTuple):
 
 
 class Broken:
-    """What was found broken so far, of `total` pictures; more than the share `allowed` ends the work."""
+    """What was found broken so far, of `total` pictures; more than the share `allowed` (a `setting`) ends the work."""
 
-    def __init__(self, allowed: float, total: int, note: Callable[[str], None]):
+    def __init__(self, allowed: float, total: int, note: Callable[[str], None], setting: str = "data.broken"):
         self.allowed = allowed
         self.total = total
         self.note = note
+        self.setting = setting
         self.found: dict[str, str] = {}
 
     def add(self, damages: Iterable[Damage]) -> None:
@@ -31,5 +32,6 @@ class Broken:
             examples = "; ".join(f"{name} ({reason})" for name, reason in list(self.found.items())[:5])
             raise DataError(
                 f"{len(self.found)} of {self.total} pictures cannot be read, more than the allowed share of "
-                f"{self.allowed:g}: {examples}; mend or remove them (`patchwords check` lists all), or set data.broken"
+                f"{self.allowed:g}: {examples}; mend or remove them (`patchwords check` lists all), "
+                f"or set {self.setting}"
             )

@@ -10,9 +10,8 @@ from torch import Tensor
 
 from patchwords.data import workers
 from patchwords.data.broken import Broken
-from patchwords.data.loader import CHUNK, Loading, Pictures, Prepare
+from patchwords.data.loader import CHUNK, Loading, Prepare
 from patchwords.data.order import Indices
-from patchwords.data.picture import read_size
 from patchwords.data.preprocess import Preprocess
 from patchwords.data.sources.source import Labels, Source
 from patchwords.data.transforms import CropKind, RandomCrop, boxes, cut_stack
@@ -62,19 +61,6 @@ class Held:
         return torch.cat([cut_stack(*piece, preprocess.size, preprocess.interpolation) for piece in pieces])
 
 
-@dataclass(frozen=True)
-class _Hold:
-    """Pictures and their true sizes."""
-
-    prepare: Prepare
-
-    def __call__(self, indices: Indices) -> tuple[Pictures, NDArray[np.int64]]:
-        pictures = self.prepare(indices)
-        source, orientation = self.prepare.source, self.prepare.preprocess.orientation
-        sizes = [read_size(source.picture(int(index)), orientation) for index in pictures.indices]
-        return pictures, np.array(sizes, dtype=np.int64).reshape(-1, 2)
-
-
 def hold(
     source: Source,
     crop: CropKind | None,
@@ -90,19 +76,19 @@ def hold(
         height, width = (round(side * MARGIN) for side in preprocess.size)
         preprocess = replace(preprocess, fit="squash", size=(height, width))
     images = _room(len(source), channels, preprocess.size, device)
-    work = _Hold(Prepare(source, preprocess, channels))
+    work = Prepare(source, preprocess, channels)
     every = np.arange(len(source))
     tasks = (every[start : start + CHUNK] for start in range(0, len(source), CHUNK))
     labels, sizes, indices, done = [], [], [], 0
     processes = loading.processes(source)
-    for pictures, true in workers.ordered(
+    for pictures in workers.ordered(
         work, tasks, workers=processes, timeout=loading.timeout, note=broken.note
     ):  # no name for it: an error's traceback would keep the processes alive
         broken.add(pictures.damages)
         images[done : done + len(pictures.labels)] = torch.from_numpy(pictures.images).to(device)
         done += len(pictures.labels)
         labels.append(pictures.labels)
-        sizes.append(true)
+        sizes.append(pictures.sizes)
         indices.append(pictures.indices)
         progress(done, len(source))
     if not done:

@@ -40,7 +40,7 @@ class Loading:
             return self.workers
         try:
             decoded = not isinstance(source.picture(0), bytes)
-        except OSError:  # a file, then; who comes to it names it
+        except (BrokenPictureError, OSError):  # a file, then; who comes to it names it
             decoded = False
         return 0 if decoded else workers.automatic()
 
@@ -52,6 +52,7 @@ class Pictures(NamedTuple):
     labels: Labels
     indices: Indices
     views: Indices
+    sizes: NDArray[np.int64]  # (n, 2): height and width of the files, upright
     damages: list[Damage]
 
 
@@ -76,7 +77,7 @@ class Cut:
             image, used = self._cut(index, raw, box, damages)
             images.append(image)
             labels.append(self.source.labels[used])
-        return Pictures(np.stack(images), np.array(labels, dtype=np.int64), indices, views, damages)
+        return Pictures(np.stack(images), np.array(labels, dtype=np.int64), indices, views, sizes, damages)
 
     def _readable(self, index: int, damages: list[Damage]) -> tuple[int, bytes | Pixels, tuple[int, int]]:
         """The first picture from `index` on whose header can be read."""
@@ -116,16 +117,19 @@ class Prepare:
     channels: int
 
     def __call__(self, indices: Indices) -> Pictures:
-        images, kept, damages = [], [], []
+        images, kept, sizes, damages = [], [], [], []
         for index in indices:
             try:
-                images.append(prepare(self.source.picture(int(index)), self.preprocess, self.channels))
+                raw = self.source.picture(int(index))
+                images.append(prepare(raw, self.preprocess, self.channels))
+                sizes.append(read_size(raw, self.preprocess.orientation))
                 kept.append(index)
             except (BrokenPictureError, OSError) as error:
                 damages.append(Damage(self.source.name(int(index)), str(error)))
         chosen = np.array(kept, dtype=np.int64)
         stack = np.stack(images) if images else np.empty((0, self.channels, *self.preprocess.size), dtype=np.uint8)
-        return Pictures(stack, self.source.labels[chosen], chosen, np.zeros_like(chosen), damages)
+        true = np.array(sizes, dtype=np.int64).reshape(-1, 2)
+        return Pictures(stack, self.source.labels[chosen], chosen, np.zeros_like(chosen), true, damages)
 
 
 def shown(
@@ -165,5 +169,5 @@ def run(
 def joined(parts: Sequence[Pictures]) -> Pictures:
     if len(parts) == 1:
         return parts[0]
-    images, labels, indices, views = (np.concatenate([part[i] for part in parts]) for i in range(4))
-    return Pictures(images, labels, indices, views, [damage for part in parts for damage in part.damages])
+    images, labels, indices, views, sizes = (np.concatenate([part[i] for part in parts]) for i in range(5))
+    return Pictures(images, labels, indices, views, sizes, [damage for part in parts for damage in part.damages])

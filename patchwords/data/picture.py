@@ -97,9 +97,9 @@ class _FilePicture(Picture):
         if not raw:
             raise BrokenPictureError("the file is empty")
         self.orientation = orientation
-        with _guarded():
+        with guarded():
             self.image = Image.open(BytesIO(raw), formats=FORMATS)
-            _check_size(*self.image.size)
+            check_size(*self.image.size)
             self.mode, self.transparent = self.image.mode, self.image.has_transparency_data
             self.turn = _read_turn(self.image, raw)
             width, height = self.image.size
@@ -110,7 +110,7 @@ class _FilePicture(Picture):
     def decode(self, channels: int, least: Size | None = None) -> Decoded:
         if channels not in (1, 3):
             raise UsageError(f"picture files give 1 or 3 channels, not {channels}: use arrays (.npz)")
-        with _guarded():
+        with guarded():
             reduction = self._reduce(least) if least else 1
             image = convert(flatten(self._turned()), channels)
             return Decoded((image,), reduction, self._start(image, reduction))
@@ -157,7 +157,7 @@ class _ArrayPicture(Picture):
         return Decoded(planes)
 
 
-def _check_size(width: int, height: int) -> None:
+def check_size(width: int, height: int) -> None:
     if width < 1 or height < 1:
         raise BrokenPictureError(f"the header says {width}x{height} pixels")
     if width * height > MOST_PIXELS:
@@ -214,7 +214,7 @@ _SILENCE = _Silence()
 
 
 @contextmanager
-def _guarded() -> Iterator[None]:
+def guarded() -> Iterator[None]:
     """Damaged files make their decoders fail in every way there is; only our own error comes out."""
     with _SILENCE:
         try:

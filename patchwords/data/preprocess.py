@@ -13,10 +13,14 @@ Interpolation = Literal["bilinear", "bicubic", "lanczos"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Preprocess:
-    """Upright; to `size`, squashed whole or its centre cut out (that share `crop`); then (x - mean) / deviation."""
+    """Upright; to `size`; then (x - mean) / deviation.
+
+    `squash` takes the whole picture, `crop` and `centre` the middle, that share `crop` of each side: one of the
+    picture as it is, the other of the picture once it is squashed (the few-shot protocol).
+    """
 
     size: tuple[int, int] = (224, 224)
-    fit: Literal["squash", "crop"] = "squash"
+    fit: Literal["squash", "crop", "centre"] = "squash"
     crop: float = 0.875
     interpolation: Interpolation = "bilinear"
     mean: tuple[float, ...] = HALF

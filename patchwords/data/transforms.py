@@ -97,7 +97,10 @@ def whole_box(preprocess: Preprocess, sizes: Sizes) -> Boxes:
     if preprocess.fit == "squash":
         return np.concatenate([np.zeros_like(given), given], axis=1)
     wanted = np.array(preprocess.size, dtype=np.float64)
-    cover = np.floor(wanted / preprocess.crop)  # the resized picture reaches at least so far; rounded as timm does
+    cover = np.floor(wanted / preprocess.crop + 1e-9)  # the resized picture reaches so far; rounded as timm does
+    if preprocess.fit == "centre":
+        start = np.round((cover - wanted) / 2)
+        return np.concatenate([start, start + wanted])[None] * np.tile(given / cover, 2)
     tight = (given[:, :1] * cover[1] > given[:, 1:] * cover[0]).astype(int)  # the side that just reaches: 0 the height
     scale = np.take(cover, tight) / np.take_along_axis(given, tight, axis=1)
     resized = np.maximum(np.floor(given * scale + 1e-9), cover)  # whole pixels, as torchvision's Resize

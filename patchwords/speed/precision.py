@@ -18,8 +18,13 @@ def autocast(precision: Precision, device: torch.device) -> AbstractContextManag
     return torch.autocast(device.type, KINDS[precision])
 
 
-def scaler(precision: Precision, device: torch.device) -> torch.amp.GradScaler:
-    """What keeps small gradients of fp16 above zero; it does nothing for the others."""
+def check_precision(precision: Precision, device: torch.device) -> None:
+    """Refuses what a device cannot do."""
     if precision == "fp16" and device.type == "cpu":
         raise UsageError("precision fp16 needs a GPU: choose bf16 or float32 on a CPU")
+
+
+def scaler(precision: Precision, device: torch.device) -> torch.amp.GradScaler:
+    """What keeps small gradients of fp16 above zero; it does nothing for the others."""
+    check_precision(precision, device)
     return torch.amp.GradScaler(device.type, enabled=precision == "fp16")

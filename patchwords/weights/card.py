@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -23,6 +24,7 @@ class Card:
     model: Config
     preprocess: Preprocess = field(default_factory=Preprocess)
     classes: tuple[str, ...] = ()
+    loss: Literal["softmax", "sigmoid"] = "softmax"  # it learned by: whether its probabilities sum to one
     source: str = ""
     licence: str = ""
 

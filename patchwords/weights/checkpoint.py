@@ -71,8 +71,8 @@ def _published(name: str) -> Entry:
     if names.GRAMMAR.fullmatch(name):
         raise UsageError(f"{name} is the name of a model without weights: build it, or give a weights file")
     raise UsageError(
-        f"{name} does not exist: give a weights file, a folder with config.json, or published weights; "
-        f"{nearest(name, ZOO)}"
+        f"{name} does not exist: give a weights file, a run folder, a folder with config.json, or published weights "
+        f"(`patchwords show zoo`); {nearest(name, ZOO)}"
     )
 
 

@@ -1,7 +1,7 @@
 """`patchwords.load` and `save`: any known file to a model, a model to a native file."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -45,9 +45,19 @@ def load(
         checkpoint = open_checkpoint(path, heads=heads, image=_pair(trained_at), wish=_pair(image))
         for note in checkpoint.notes:
             logger.warning("%s: %s", path, note)
-        card, state = adapted(checkpoint, classes, {"image": image, "channels": channels, "patch": patch}, positions)
-        model = blank(card.model)
-        model.load_state_dict({name: tensor.float() for name, tensor in state.items()}, assign=True)
+        return made(checkpoint, classes, {"image": image, "channels": channels, "patch": patch}, positions)
+
+
+def made(
+    checkpoint: Checkpoint,
+    classes: int | Sequence[str] | None = None,
+    numbers: Mapping[str, object] | None = None,
+    positions: Convention = "paper",
+) -> Model:
+    """The model of an opened file, with its card."""
+    card, state = adapted(checkpoint, classes, dict(numbers or {}), positions)
+    model = blank(card.model)
+    model.load_state_dict({name: tensor.float() for name, tensor in state.items()}, assign=True)
     vars(model)["card"] = card
     return model
 

@@ -38,6 +38,4 @@ def fetch(
 
 def location(entry: Entry, cache: Path | None = None) -> Path:
     """Where the file of an entry belongs."""
-    caches = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    folder = cache or Path(os.environ.get("PATCHWORDS_CACHE") or f"{caches}/patchwords")
-    return folder.expanduser() / "weights" / entry.name / entry.address.rsplit("/", 1)[1]
+    return download.cache_root(cache) / "weights" / entry.name / entry.address.rsplit("/", 1)[1]

@@ -43,7 +43,7 @@ def recognise(folder: Path) -> bool:
     return any(_place(folder, form) for form in FORMS)
 
 
-def read(path: Path, settings: Split) -> Data:
+def read(path: Path, settings: Split | None) -> Data:
     """CIFAR from a folder or from a .tar.gz; fine labels of CIFAR-100."""
     with reading(path):
         form, contents = _folder(path) if path.is_dir() else _archive(path)

@@ -10,7 +10,7 @@ from patchwords.data.sources.split import Split
 NAME = "digits"
 
 
-def read(settings: Split) -> Data:
+def read(settings: Split | None) -> Data:
     """The digits, their 17 shades of grey spread over 0 to 255."""
     from sklearn.datasets import load_digits
 

@@ -25,7 +25,7 @@ from patchwords.data.sources.split import Split
 from patchwords.errors import UsageError
 from patchwords.settings import nearest
 
-Reader = Callable[[Path, Split], Data]
+Reader = Callable[[Path, Split | None], Data]
 
 LAYOUTS: tuple[tuple[Callable[[Path], bool], Reader], ...] = (
     (shards.recognise, shards.read),
@@ -40,13 +40,16 @@ LAYOUTS: tuple[tuple[Callable[[Path], bool], Reader], ...] = (
 def open_data(
     given: str | Path,
     *,
-    split: Split = Split(),  # noqa: B008  (frozen)
+    split: Split | None = Split(),  # noqa: B008  (frozen)
     offline: bool = False,
     mirror: str = "",
     progress: download.Progress | None = None,
     cache: Path | None = None,
 ) -> Data:
-    """A data set with at least two classes, and pictures to learn from and to validate with."""
+    """A data set with at least two classes, and pictures to learn from and to validate with.
+
+    Without a `split` nothing is held out, and one class is enough: pictures to judge a model by.
+    """
     word = str(given)
     path = _absolute(Path(given))
     if word and os.path.isdir(path):
@@ -63,6 +66,12 @@ def open_data(
     raise UsageError(f"{word!r} does not exist, as a folder, a file or a public data set; {near}")
 
 
+def place(given: str) -> str:
+    """What opens the same data from anywhere: the whole path, or the name of a public set."""
+    path = _absolute(Path(given))
+    return str(path) if path.exists() or "{" in path.name else given
+
+
 def _absolute(path: Path) -> Path:
     """The path with a name of its own, whatever it is called from here (., .., a/../b)."""
     path = Path(os.path.expanduser(path))
@@ -73,7 +82,7 @@ def _reader(path: Path) -> Reader:
     return next((read for recognise, read in LAYOUTS if recognise(path)), folder.read)
 
 
-def _file(path: Path, settings: Split) -> Data:
+def _file(path: Path, settings: Split | None) -> Data:
     suffix = path.suffix.lower()
     if suffix == ".npz":
         return npz.read(path, settings)

@@ -39,7 +39,7 @@ def recognise(folder: Path) -> bool:
     return (folder / "jpg").is_dir() and all((folder / name).is_file() for name in files)
 
 
-def read(folder: Path, settings: Split) -> Data:
+def read(folder: Path, settings: Split | None) -> Data:
     """The published parts: 1020 to learn from, 1020 for validation, 6149 for the test."""
     (labels,) = _numbers(folder / "imagelabels.mat", ["labels"])
     places = _numbers(folder / "setid.mat", list(PARTS.values()))

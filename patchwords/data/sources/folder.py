@@ -40,7 +40,7 @@ class Found:
             yield f"left out, since they link to folders that were read already: {listed(self.again)}"
 
 
-def read(folder: Path, settings: Split) -> Data:
+def read(folder: Path, settings: Split | None) -> Data:
     """The data set in a folder."""
     places = parts_in(folder) or {"train": ""}
     found = {part: scan(folder, place) for part, place in places.items()}
@@ -51,7 +51,9 @@ def read(folder: Path, settings: Split) -> Data:
     return build(folder, {part: each.classes for part, each in found.items()}, settings, notes)
 
 
-def build(folder: Path, parts: Mapping[Part, Mapping[str, list[str]]], settings: Split, notes: list[str]) -> Data:
+def build(
+    folder: Path, parts: Mapping[Part, Mapping[str, list[str]]], settings: Split | None, notes: list[str]
+) -> Data:
     """A data set of files, from the paths of each class of each part; labels go by the classes' names."""
     classes = sorted({name for part in parts.values() for name in part})
     sources = {part: _source(folder, classes, found) for part, found in parts.items()}

@@ -25,7 +25,7 @@ def recognise(folder: Path) -> bool:
     return ("train", "images") in _files(folder)
 
 
-def read(folder: Path, settings: Split) -> Data:
+def read(folder: Path, settings: Split | None) -> Data:
     """The data set of a folder with train-images-idx3-ubyte and so on."""
     files = _files(folder)
     train = _source(folder, files, "train")

@@ -33,7 +33,7 @@ def recognise(folder: Path) -> bool:
     return not val.folders and any(NAME.match(name) for name in val.files)
 
 
-def read(folder: Path, settings: Split) -> Data:
+def read(folder: Path, settings: Split | None) -> Data:
     """The classes are the folders in train/; the text file names them, or their numbers in sorted order."""
     found = folders.scan(folder, "train")
     classes = sorted(found.classes)

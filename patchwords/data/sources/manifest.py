@@ -29,7 +29,7 @@ class Row(NamedTuple):
     part: Part | None
 
 
-def read(path: Path, settings: Split) -> Data:
+def read(path: Path, settings: Split | None) -> Data:
     """The data set that a list names."""
     with reading(path):
         rows = [_row(path, line, table) for line, table in _tables(path)]

@@ -14,7 +14,7 @@ from patchwords.errors import DataError, ModelError, NetworkError
 
 def read(
     name: str,
-    settings: Split,
+    settings: Split | None,
     *,
     offline: bool = False,
     mirror: str = "",
@@ -35,9 +35,7 @@ def read(
 
 def location(name: str, cache: Path | None = None) -> Path:
     """Where the files of a public data set belong."""
-    caches = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    folder = cache or Path(os.environ.get("PATCHWORDS_CACHE") or f"{caches}/patchwords")
-    return folder.expanduser() / "data" / name
+    return download.cache_root(cache) / "data" / name
 
 
 def _fetch(name: str, file: str, place: Path, offline: bool, mirror: str, progress: download.Progress | None) -> Path:

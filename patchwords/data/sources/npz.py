@@ -30,7 +30,7 @@ KEYS: dict[Part, tuple[tuple[str, str], ...]] = {
 Array = NDArray[Any]
 
 
-def read(path: Path, settings: Split) -> Data:
+def read(path: Path, settings: Split | None) -> Data:
     """The data set in a .npz file."""
     with reading(path):
         _check_headers(path)

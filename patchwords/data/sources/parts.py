@@ -29,12 +29,17 @@ def assemble(
     name: str,
     classes: Sequence[str],
     parts: Mapping[Part, Source],
-    settings: Split,
+    settings: Split | None,
     *,
     notes: Iterable[str] = (),
     channels: int = 3,
 ) -> Data:
-    """A data set of checked parts; without pictures for validation, a share of train is held out, never of test."""
+    """A data set of checked parts; without pictures for validation, a share of train is held out, never of test.
+
+    Without settings nothing is held out: what has no parts of its own is then all there is, to judge a model by.
+    """
+    if settings is None:
+        return _undivided(name, classes, parts, notes, channels)
     _check(name, classes, parts)
     said = [*notes, *_gaps(classes, parts)]
     train, val = parts["train"], parts.get("val")
@@ -56,15 +61,37 @@ def assemble(
     )
 
 
-def _check(name: str, classes: Sequence[str], parts: Mapping[Part, Source]) -> None:
-    name = printable(name)
-    if "train" not in parts:
-        raise DataError(f"{name} has {', '.join(parts) or 'nothing'} but no part called train: name what to learn from")
+def _undivided(
+    name: str, classes: Sequence[str], parts: Mapping[Part, Source], notes: Iterable[str], channels: int
+) -> Data:
+    _filled(printable(name), classes, parts)
+    train = (
+        parts.get("train") or parts.get("test") or parts["val"]
+    )  # a test that stands twice has nothing beside it to learn from
+    return Data(
+        name=short(name),
+        classes=tuple(classes),
+        train=train,
+        val=parts.get("val", train),
+        test=parts.get("test"),
+        notes=(*notes, *_gaps(classes, parts)),
+        channels=channels,
+    )
+
+
+def _filled(name: str, classes: Sequence[str], parts: Mapping[Part, Source]) -> None:
     for part, source in parts.items():
         if not len(source):
             raise DataError(f"{name} has no pictures in its part {part}: add some, or remove that part")
     if len(set(classes)) < len(classes):
         raise DataError(f"{name} has two classes of the same name: give each its own")
+
+
+def _check(name: str, classes: Sequence[str], parts: Mapping[Part, Source]) -> None:
+    name = printable(name)
+    if "train" not in parts:
+        raise DataError(f"{name} has {', '.join(parts) or 'nothing'} but no part called train: name what to learn from")
+    _filled(name, classes, parts)
     present = np.unique(parts["train"].labels)
     for part, source in parts.items():
         if len(strange := np.setdiff1d(source.labels, present)):

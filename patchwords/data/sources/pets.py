@@ -20,7 +20,7 @@ def recognise(folder: Path) -> bool:
     return (folder / "images").is_dir() and all((folder / name).is_file() for name in LISTS.values())
 
 
-def read(folder: Path, settings: Split) -> Data:
+def read(folder: Path, settings: Split | None) -> Data:
     """The published parts; a class is the breed in a picture's name, and its number the published one less one."""
     present = set(listing(folder / "images").files)
     breeds: dict[int, str] = {}

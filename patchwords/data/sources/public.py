@@ -18,7 +18,7 @@ class Public:
 
     address: str  # of the folder that holds the files
     files: Mapping[str, str]  # SHA-256 by name
-    read: Callable[[Path, Split], Data]
+    read: Callable[[Path, Split | None], Data]
     folder: str = ""  # inside the archive
     classes: tuple[str, ...] = ()  # where the files have numbers only
 

@@ -80,7 +80,7 @@ def recognise(folder: Path) -> bool:
     return not here.folders and any(name.endswith(".tar") for name in here.files)
 
 
-def read(folder: Path, settings: Split) -> Data:
+def read(folder: Path, settings: Split | None) -> Data:
     """All shards of a folder; train-, val- and test- at the front of their names tell the parts."""
     return read_files([folder / name for name in listing(folder).files if name.endswith(".tar")], settings, folder.name)
 
@@ -96,7 +96,7 @@ def expand(pattern: str) -> list[Path]:
     return [Path(f"{before}{number:0{len(match[1])}}{after}") for number in range(first, last + 1)]
 
 
-def read_files(paths: Sequence[Path], settings: Split, name: str) -> Data:
+def read_files(paths: Sequence[Path], settings: Split | None, name: str) -> Data:
     """A data set of these shards."""
     files: dict[Part, list[Path]] = {}
     for path in paths:

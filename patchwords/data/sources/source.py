@@ -52,6 +52,32 @@ class Subset(Source):
         return self.source.size(int(self.indices[index]))
 
 
+class Joined(Source):
+    """Several sources, one after the other."""
+
+    def __init__(self, sources: Sequence[Source]):
+        self.sources = tuple(sources)
+        self.ends = np.cumsum([len(source) for source in sources])
+        self.labels = np.concatenate([source.labels for source in sources])
+
+    def picture(self, index: int) -> bytes | Pixels:
+        source, place = self._found(index)
+        return source.picture(place)
+
+    def name(self, index: int) -> str:
+        source, place = self._found(index)
+        return source.name(place)
+
+    def size(self, index: int) -> int:
+        source, place = self._found(index)
+        return source.size(place)
+
+    def _found(self, index: int) -> tuple[Source, int]:
+        which = int(np.searchsorted(self.ends, index, side="right"))
+        source = self.sources[which]
+        return source, index - int(self.ends[which]) + len(source)
+
+
 @dataclass(frozen=True)
 class Data:
     """A data set: what a model learns from, what it is judged by, and the names of the classes."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from patchwords.data.sources.door import open_data
+from patchwords.data.sources.door import open_data, place
 from patchwords.errors import DataError, UsageError
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -94,3 +94,11 @@ def test_the_flower_photos_open_as_they_stand() -> None:
     assert (len(data.train), len(data.val)) == (2939, 731)
     assert np.bincount(data.val.labels).tolist() == [126, 179, 128, 139, 159]
     assert "left out, since they are no pictures: LICENSE.txt" in data.notes
+
+
+def test_a_path_is_found_again_from_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "photos").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert place("photos") == str(tmp_path / "photos")
+    assert place("train-{000..010}.tar") == str(tmp_path / "train-{000..010}.tar")
+    assert place("digits") == "digits"

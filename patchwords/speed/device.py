@@ -1,0 +1,42 @@
+"""Where the numbers are made: the device that was named, or the best there is, and what it is called."""
+
+import platform
+from pathlib import Path
+
+import torch
+
+from patchwords.errors import UsageError
+
+
+def choose(device: str, local: int = 0) -> torch.device:
+    """`auto` is a GPU where there is one; under torchrun each process takes its own."""
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    try:
+        chosen = torch.device(device)
+        if chosen.type == "cuda" and chosen.index is None:
+            chosen = torch.device("cuda", local)
+        torch.empty(0, device=chosen)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).partition("\n")[0]
+        raise UsageError(
+            f"device {device!r} cannot be used ({reason}): choose auto, cpu, cuda, cuda:1 or mps"
+        ) from None
+    return chosen
+
+
+def called(device: torch.device) -> str:
+    """The kind of a device and what it is called; of processors also the instructions that torch uses of them."""
+    if device.type == "cuda":
+        return f"cuda, {torch.cuda.get_device_name(device)}"
+    if device.type == "cpu":
+        return f"cpu, {_processor()}, {torch.backends.cpu.get_cpu_capability()}"
+    return device.type
+
+
+def _processor() -> str:
+    """The processor's name where the system tells it, else its family."""
+    listing = Path("/proc/cpuinfo")
+    lines = listing.read_text(encoding="utf-8", errors="replace").splitlines() if listing.is_file() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
