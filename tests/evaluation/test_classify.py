@@ -1,6 +1,11 @@
 """Scores are those of scikit-learn, of torch, and of cases counted by hand; every picture counts once."""
 
+import subprocess
+import sys
 import time
+import tracemalloc
+import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,8 +15,8 @@ from sklearn import metrics
 from torch.nn import functional as F
 
 from patchwords.errors import DataError, ModelError
-from patchwords.evaluation import classify as module
-from patchwords.evaluation.classify import Scores, classify, probabilities
+from patchwords.evaluation import outputs as module
+from patchwords.evaluation.classify import Scores, bin_of, classify, probabilities
 
 HAND = np.log([[0.7, 0.2, 0.1], [0.1, 0.6, 0.3], [0.2, 0.5, 0.3], [0.05, 0.9, 0.05]])  # logits of known probabilities
 TRUTH = np.array([0, 1, 2, 0])
@@ -51,6 +56,30 @@ def test_every_class_is_scored_as_scikit_learn_does(scores: Scores) -> None:
     columns = (scores.classes.precision, scores.classes.recall, scores.classes.f1, scores.classes.support)
     for ours, theirs in zip(columns, table, strict=True):
         np.testing.assert_allclose(ours, theirs)
+
+
+@pytest.mark.parametrize(
+    ("pictures", "classes", "skill"),
+    [(1, 1, 0), (1, 7, 0), (40, 2, 1), (30, 25, 2), (25, 400, 6), (300, 300, 3), (2000, 90, 2)],
+)
+def test_rare_classes_count_as_scikit_learn_counts_them(pictures: int, classes: int, skill: float) -> None:
+    generator = np.random.default_rng(pictures)
+    chances = 1 / np.arange(1, classes + 1)  # the last classes have one picture or none
+    labels = generator.choice(classes, pictures, p=chances / chances.sum())
+    logits = generator.normal(size=(pictures, classes)) + skill * np.eye(classes)[labels]
+    found, predicted = classify(logits, labels), logits.argmax(1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # at classes that are predicted and do not occur, and at a matrix of one
+        accuracy = metrics.accuracy_score(labels, predicted)
+        macro_f1 = metrics.f1_score(labels, predicted, average="macro", zero_division=0)
+        balanced = metrics.balanced_accuracy_score(labels, predicted)
+        confusion = metrics.confusion_matrix(labels, predicted, labels=range(classes))
+    assert found.accuracy == accuracy
+    assert found.macro_f1 == pytest.approx(macro_f1)
+    assert found.balanced_accuracy == pytest.approx(balanced)
+    np.testing.assert_array_equal(found.confusion, confusion)
+    np.testing.assert_array_equal(found.classes.support, confusion.sum(1))
+    np.testing.assert_array_equal(found.classes.predicted, confusion.sum(0))
 
 
 def test_a_class_without_pictures_and_one_never_predicted_score_zero(scores: Scores) -> None:
@@ -93,9 +122,24 @@ def test_calibration_compares_how_sure_with_how_right_bin_by_bin() -> None:
     np.testing.assert_allclose(found.bins.edges, np.linspace(0, 1, 16))
 
 
+def test_a_model_that_is_too_sure_is_off_by_as_much() -> None:
+    """In two thirds it says 90 % and is right in 6 of 10, otherwise 55 % and 1 in 2: 2/3 · 0.3 + 1/3 · 0.05."""
+    chances = np.repeat([[0.9, 0.1], [0.55, 0.45]], [20, 10], axis=0)
+    labels = np.array([0, 0, 0, 1, 1, 0, 0, 0, 1, 1] * 2 + [0, 1] * 5)
+    found = classify(np.log(chances), labels)
+    assert found.calibration_error == found.bins.error == pytest.approx(2 / 3 * 0.3 + 1 / 3 * 0.05)
+    filled = found.bins.count > 0
+    np.testing.assert_allclose(found.bins.confidence[filled], [0.55, 0.9])
+    np.testing.assert_allclose(found.bins.accuracy[filled], [0.5, 0.6])
+
+
 def test_a_model_as_sure_as_it_is_right_has_no_calibration_error() -> None:
     logits = np.log(np.tile([0.75, 0.25], (400, 1)))
     assert classify(logits, np.repeat([0, 0, 0, 1], 100)).calibration_error == pytest.approx(0)
+
+
+def test_a_bin_holds_its_upper_edge() -> None:
+    assert bin_of(np.array([0.0, 0.01, 0.2, 0.2000001, 0.4, 1.0])).tolist() == [0, 0, 2, 3, 5, 14]
 
 
 def test_complete_certainty_falls_into_the_last_bin() -> None:
@@ -123,6 +167,7 @@ def test_of_equal_logits_the_first_is_predicted_and_ranks_before_the_others() ->
     assert found.predicted.tolist() == [0] * 7
     assert found.accuracy == pytest.approx(1 / 7)
     assert found.top5 == pytest.approx(5 / 7)
+    assert found.rank.tolist() == list(range(7))
 
 
 def test_sigmoid_scores_every_class_as_a_question_of_its_own() -> None:
@@ -191,6 +236,24 @@ def test_logits_that_are_not_finite_are_no_scores(loss: Any, value: float) -> No
     logits[2, 1] = value
     with pytest.raises(ModelError, match="of 1 pictures are not finite, the first of them number 2"):
         classify(logits, np.zeros(4), loss=loss)
+
+
+def test_importing_it_does_not_load_scikit_learn() -> None:
+    """Starting a run does not wait for what is needed after an epoch."""
+    code = "import sys; import patchwords.evaluation.classify; sys.exit('sklearn' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[2], check=True)
+
+
+def test_as_many_classes_as_imagenet_21k_fit_the_memory() -> None:
+    logits, labels = np.zeros((40, 21_843), dtype=np.float32), np.arange(40) * 546
+    logits[np.arange(40), labels] = 1
+    tracemalloc.start()
+    found = classify(logits, labels)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found.accuracy == found.macro_f1 == found.balanced_accuracy == 1
+    assert len(found.classes.recall) == 21_843
+    assert peak < 32 << 20  # their matrix would be 4 GB
 
 
 def test_imagenets_validation_set_takes_about_a_second() -> None:
