@@ -12,7 +12,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from patchwords.errors import UsageError
+from patchwords.speed.device import choose
 
 PATIENCE = timedelta(minutes=30)  # the first rank may write a report while the others wait
 
@@ -92,20 +92,3 @@ def world(device: str) -> Iterator[World]:
         yield World(dist.get_rank(), size, place, talk)
     finally:
         dist.destroy_process_group()
-
-
-def choose(device: str, local: int) -> torch.device:
-    """`auto` is a GPU where there is one; under torchrun each process takes its own."""
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
-    try:
-        chosen = torch.device(device)
-        if chosen.type == "cuda" and chosen.index is None:
-            chosen = torch.device("cuda", local)
-        torch.empty(0, device=chosen)
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).partition("\n")[0]
-        raise UsageError(
-            f"device {device!r} cannot be used ({reason}): choose auto, cpu, cuda, cuda:1 or mps"
-        ) from None
-    return chosen

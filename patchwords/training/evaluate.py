@@ -7,9 +7,9 @@ import torch
 from numpy.typing import NDArray
 
 from patchwords.data.preprocess import Preprocess
-from patchwords.data.transforms import normalise
+from patchwords.evaluation.answers import Compute, ask
 from patchwords.models.model import Model
-from patchwords.speed.precision import Precision, autocast
+from patchwords.speed.precision import Precision
 from patchwords.training.distributed import World
 from patchwords.training.signals import Wish
 from patchwords.training.update import Loaded
@@ -27,9 +27,7 @@ def answers(
     for loaded in pictures:
         if wish.number:
             break
-        images = normalise(loaded.images.to(world.device, non_blocking=True), preprocess)
-        with autocast(precision, world.device):
-            logits.append(model(images).float())
+        logits.append(ask(model, loaded.images, preprocess, Compute(device=world.device, precision=precision)))
         labels.append(loaded.labels.numpy())
         indices.append(loaded.indices)
     if world.most(wish.number):

@@ -17,9 +17,10 @@ from patchwords.training import optimizer
 from patchwords.training.assemble import Parts, Setting, parts
 from patchwords.training.distributed import World, world
 from patchwords.training.fit import settled
+from patchwords.training.pictures import look, opened
+from patchwords.training.recipe import choose
 from patchwords.training.signals import Wish
 from patchwords.training.start import begin
-from patchwords.training.train import choose, look, opened
 from patchwords.training.update import rates
 from patchwords.training.watch import Log, Watcher
 

@@ -37,11 +37,12 @@ class RunKeeper:
     writes: bool
     watcher: Watcher
     listeners: list[Callable[[dict[str, Any]], None]] = field(default_factory=list)
+    command: str = ""  # that goes on with the run, where it is not `patchwords train`
     held: dict[str, Tensor] | None = field(init=False, default=None)  # the best model, until the next checkpoint
 
     @property
     def again(self) -> str:
-        return f"patchwords train --resume {self.folder.path}"
+        return self.command or f"patchwords train --resume {self.folder.path}"
 
     def row(self, row: dict[str, Any]) -> None:
         if self.writes:

@@ -41,7 +41,7 @@ class DataRecipe:
     crop: CropKind = field(default_factory=RandomCrop)
     augment: Augment = field(default_factory=Augment)
     mix: Mix = field(default_factory=Mix)
-    fit: Literal["squash", "crop"] | None = None
+    fit: Literal["squash", "crop", "centre"] | None = None
     share: float | None = None
     interpolation: Interpolation | None = None
     mean: tuple[float, ...] | None = None
@@ -116,10 +116,41 @@ class Recipe:
             raise UsageError(f"clip {self.clip} must be 0 (none) or more, and minutes {self.minutes} above 0")
 
 
-def read(source: str | Path, changes: Mapping[str, Any] | None = None) -> Recipe:
-    """A recipe by its name in the package or by its file, with dotted keys changed."""
-    table = _resolved(str(source), ())
-    return settings.change(settings.change(Recipe(), settings.dotted(table)), dict(changes or {}))
+def read(source: str | Path | Recipe, changes: Mapping[str, Any] | None = None) -> Recipe:
+    """A recipe by its name in the package or by its file, or one that was read before, with dotted keys changed."""
+    if not isinstance(source, Recipe):
+        source = settings.change(Recipe(), settings.dotted(_resolved(str(source), ())))
+    return settings.change(source, dict(changes or {}))
+
+
+def asked(
+    model: str | None,
+    weights: str | Path | None,
+    epochs: float | None,
+    batch: int | str | None,
+    image: int | tuple[int, int] | None,
+    lr: float | None,
+    freeze: str | None,
+    seed: int | None,
+) -> dict[str, Any]:
+    """The settings that everybody changes, by dotted key; those that were not given are left to the recipe."""
+    given = {
+        "model": model,
+        "weights": None if weights is None else str(weights),
+        "duration": None if epochs is None else f"{epochs:.12g} epochs",
+        "batch": batch,
+        "image": image,
+        "optimizer.lr": lr,
+        "freeze": freeze,
+        "seed": seed,
+    }
+    return {key: value for key, value in given.items() if value is not None}
+
+
+def choose(data: str, recipe: str | Path | Recipe | None, changes: Mapping[str, Any]) -> Recipe:
+    """The recipe that was named, or the one for such data, with the changes."""
+    usual = "finetune" if changes.get("weights") else "digits" if data in ("", "digits") else "scratch"
+    return read(recipe or usual, changes)
 
 
 def names() -> list[str]:

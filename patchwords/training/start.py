@@ -23,7 +23,7 @@ SIZES = ("kind", "depth", "width", "mlp", "heads", "patch", "units", "form", "st
 def begin(recipe: Recipe, data: Data) -> tuple[Model, Card]:
     """The model and its card, which says how pictures are prepared and what the classes are called."""
     model, card = _loaded(recipe, data) if recipe.weights else _built(recipe, data)
-    return model, replace(card, preprocess=recipe.data.preprocess(card.preprocess))
+    return model, replace(card, preprocess=recipe.data.preprocess(card.preprocess), loss=recipe.objective.loss)
 
 
 def _built(recipe: Recipe, data: Data) -> tuple[Model, Card]:

@@ -10,7 +10,8 @@ import torch
 from torch import nn
 
 from patchwords.errors import UsageError
-from patchwords.training.distributed import World, choose, world
+from patchwords.speed.device import choose
+from patchwords.training.distributed import World, world
 
 
 def test_one_process_is_a_world_that_agrees_with_itself() -> None:

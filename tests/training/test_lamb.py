@@ -78,6 +78,7 @@ def test_a_closure_computes_the_gradients_and_gives_the_loss() -> None:
 
 
 @pytest.mark.gpu
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode")
 def test_a_step_never_waits_for_the_gpu_and_is_that_of_the_cpu() -> None:
     torch.manual_seed(0)
     here = [nn.Parameter(torch.randn(64, 32)), nn.Parameter(torch.zeros(8, 8))]

@@ -17,9 +17,9 @@ from patchwords.models.build import blank, configure
 from patchwords.training import recipe
 from patchwords.training.optimizer import SGD, AdamW, Lamb
 from patchwords.training.recipe import HOW, DataRecipe, Recipe, read
+from patchwords.training.run.same import unchanged
 from patchwords.training.run.toml import toml
 from patchwords.training.schedule import Schedule
-from patchwords.training.train import _unchanged
 
 NAMES = recipe.names()
 packaged = pytest.mark.parametrize("name", NAMES)
@@ -279,7 +279,7 @@ def test_what_may_change_on_resume_exists() -> None:
 def test_how_a_run_is_computed_may_change_on_resume(key: str) -> None:
     before = settings.dotted(settings.write(STORED))[key]
     value = not before if isinstance(before, bool) else before + 2
-    assert settings.dotted(settings.write(_unchanged(STORED, None, {key: value})))[key] == value
+    assert settings.dotted(settings.write(unchanged(STORED, None, {key: value})))[key] == value
 
 
 @pytest.mark.parametrize(
@@ -294,14 +294,14 @@ def test_how_a_run_is_computed_may_change_on_resume(key: str) -> None:
 )
 def test_what_decides_the_result_may_not_and_is_named(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(UsageError, match="a resumed run keeps its settings") as caught:
-        _unchanged(STORED, None, changes)
+        unchanged(STORED, None, changes)
     assert words in str(caught.value)
 
 
 def test_the_same_settings_again_are_no_change() -> None:
-    assert _unchanged(STORED, None, {}) == STORED
-    assert _unchanged(STORED, None, {"optimizer.lr": 2e-3, "data.crop": {"kind": "padded", "pixels": 1}}) == STORED
+    assert unchanged(STORED, None, {}) == STORED
+    assert unchanged(STORED, None, {"optimizer.lr": 2e-3, "data.crop": {"kind": "padded", "pixels": 1}}) == STORED
     digits = read("digits")
-    assert _unchanged(digits, "digits", {"seed": digits.seed}) == digits
+    assert unchanged(digits, "digits", {"seed": digits.seed}) == digits
     with pytest.raises(UsageError, match="a resumed run keeps its settings"):
-        _unchanged(digits, "scratch", {})
+        unchanged(digits, "scratch", {})

@@ -1,6 +1,9 @@
 """`patchwords.train`, the face of it all: what a run is told, keeps and gives back."""
 
 import json
+import os
+import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +12,11 @@ import pytest
 import torch
 
 import patchwords
-from patchwords.errors import UsageError
+from patchwords.data.sources.door import open_data
+from patchwords.errors import DataError, UsageError
 from patchwords.training.find_rate import find_rate
+from patchwords.training.recipe import read
+from patchwords.training.signals import StoppedError
 from patchwords.training.train import Run, train
 
 TINY = {
@@ -59,6 +65,12 @@ def data(tmp_path: Path) -> Path:
         }
     np.savez(tmp_path / "squares.npz", **arrays)
     return tmp_path / "squares.npz"
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a report, which has tests of its own."""
+    monkeypatch.setattr("patchwords.training.train.report", lambda *_: None)
 
 
 def tiny(data: Path, out: Path, watcher: Notes | None = None, **changes: Any) -> Run:
@@ -133,3 +145,82 @@ def test_a_suggested_rate_means_what_the_recipe_means_by_it(data: Path, tmp_path
     plain = find_rate(data, recipe="digits", change=TINY, device="cpu", out=tmp_path / "1.png")
     scaled = find_rate(data, recipe="digits", change=TINY | {"optimizer.per": 16}, device="cpu", out=tmp_path / "2.png")
     assert scaled.suggestion == pytest.approx(2 * plain.suggestion, rel=0.06)  # of a batch of 8, rounded
+
+
+# Data that is open already
+
+
+def test_opened_data_is_trained_on_as_it_is(data: Path, tmp_path: Path) -> None:
+    one = tiny(data, tmp_path / "path")
+    two = train(open_data(data), recipe="digits", change=TINY, device="cpu", out=tmp_path / "data", called="mine")
+    assert two.scores.numbers() == one.scores.numbers()
+    for name in ("model.safetensors", "data.json"):
+        assert (two.folder / name).read_bytes() == (one.folder / name).read_bytes()
+    assert json.loads((one.folder / "run.json").read_text())["data"] == str(data)
+    assert json.loads((two.folder / "run.json").read_text())["data"] == "mine"
+
+
+def test_opened_data_was_looked_at_by_whoever_opened_it(data: Path, tmp_path: Path, monkeypatch) -> None:
+    notes, looks = Notes(), []
+    monkeypatch.setattr("patchwords.training.train.look", lambda *_: looks.append(1))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "squares").mkdir()  # has nothing to do with it
+    train(open_data(data), recipe="digits", change=TINY, device="cpu", out=tmp_path / "run", watcher=notes)
+    assert looks == []
+    assert notes.said[0] == "squares: 38 pictures of 2 classes (24 to train, 8 to val, 6 to test)"
+    assert json.loads((tmp_path / "run/run.json").read_text())["data"] == "squares"
+    tiny(data, tmp_path / "path")
+    assert looks == [1]
+
+
+def test_a_run_on_opened_data_goes_on_with_the_same_data_alone(data: Path, tmp_path: Path) -> None:
+    found = open_data(data)
+    run = train(found, recipe="digits", change=TINY, device="cpu", out=tmp_path / "run", called="mine")
+    again = train(found, resume=tmp_path / "run", device="cpu")
+    assert again.scores.numbers() == run.scores.numbers()
+    with pytest.raises(DataError, match="not what the run began with"):
+        train(replace(found, val=found.train), resume=tmp_path / "run", device="cpu")
+    with pytest.raises(UsageError, match="'mine' does not exist"):
+        train(resume=tmp_path / "run", device="cpu")
+
+
+def test_one_of_several_trainings_says_with_which_command_to_go_on(data: Path, tmp_path: Path) -> None:
+    found, command = open_data(data), "patchwords evaluate me --resume all"
+    train(found, recipe="digits", change=TINY, device="cpu", out=tmp_path / "run", again=command)
+    with pytest.raises(UsageError, match=f"one training of several: go on with all of them, `{command}`"):
+        train(data, resume=tmp_path / "run", device="cpu")
+    train(found, resume=tmp_path / "run", device="cpu", again=command)
+
+
+def test_a_stopped_one_of_several_says_so_too(data: Path, tmp_path: Path) -> None:
+    class Stop(Notes):
+        def step(self, done: int, total: int) -> None:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with pytest.raises(StoppedError, match="and saved; `the whole command` goes on"):
+        train(
+            open_data(data),
+            recipe="digits",
+            change=TINY,
+            device="cpu",
+            out=tmp_path / "run",
+            watcher=Stop(),
+            again="the whole command",
+        )
+
+
+def test_a_recipe_that_was_read_is_taken_too(data: Path, tmp_path: Path) -> None:
+    one = tiny(data, tmp_path / "name")
+    two = train(data, recipe=read("digits", TINY), device="cpu", out=tmp_path / "value")
+    assert (two.folder / "recipe.toml").read_text() == (one.folder / "recipe.toml").read_text()
+
+
+def test_the_folder_keeps_the_scores_of_the_result(data: Path, tmp_path: Path) -> None:
+    run = tiny(data, tmp_path / "run")
+    assert json.loads((run.folder / "run.json").read_text())["scores"] == run.scores.numbers()
+
+
+def test_a_signal_that_comes_too_late_is_told(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert tiny(data, tmp_path / "first").signal == 0
+    monkeypatch.setattr("patchwords.training.train.report", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
+    assert tiny(data, tmp_path / "second").signal == signal.SIGTERM

@@ -3,7 +3,6 @@
 import platform
 from collections.abc import Mapping
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import torch
 import torch.distributed as dist
 
 from patchwords import __version__
+from patchwords.speed.device import called
 
 # What can change the last bits of a result, in words.
 DECISIVE = {
@@ -33,7 +33,7 @@ def environment(device: torch.device | str) -> dict[str, Any]:
         "numpy": np.__version__,
         "pillow": version("pillow"),
         "platform": platform.platform(),
-        "device": _name(torch.device(device)),
+        "device": called(torch.device(device)),
         "threads": torch.get_num_threads(),
         "world_size": dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1,
         "deterministic": torch.are_deterministic_algorithms_enabled(),
@@ -48,20 +48,3 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
         for field, words in DECISIVE.items()
         if old.get(field) != new.get(field)
     ]
-
-
-def _name(device: torch.device) -> str:
-    """The kind of a device and what it is called; of processors also the instructions that torch uses of them."""
-    if device.type == "cuda":
-        return f"cuda, {torch.cuda.get_device_name(device)}"
-    if device.type == "cpu":
-        return f"cpu, {_processor()}, {torch.backends.cpu.get_cpu_capability()}"
-    return device.type
-
-
-def _processor() -> str:
-    """The processor's name where the system tells it, else its family."""
-    listing = Path("/proc/cpuinfo")
-    lines = listing.read_text(encoding="utf-8", errors="replace").splitlines() if listing.is_file() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()

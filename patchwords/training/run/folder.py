@@ -5,13 +5,13 @@ import io
 import json
 import math
 import os
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from patchwords.errors import DataError, UsageError
+from patchwords.pages.folder import ROOT, numbered
 from patchwords.training.run import durable
 from patchwords.training.run.lock import Lock
 
@@ -28,11 +28,11 @@ class RunFolder:
         self._lock = lock
 
     @classmethod
-    def create(cls, path: Path | None, data_name: str, root: Path = Path("runs")) -> Self:
+    def create(cls, path: Path | None, data_name: str, root: Path = ROOT) -> Self:
         """A new one: the given path, which must be free or empty, or the next number under the root."""
         with durable.refusals(path or root):
             if path is None:
-                path = _next(root, data_name)
+                path = numbered(root, data_name)
             elif path.exists() and not path.is_dir():
                 raise UsageError(f"{path} is a file: choose another run folder with --out")
             path.mkdir(parents=True, exist_ok=True)
@@ -47,12 +47,12 @@ class RunFolder:
         return run
 
     @classmethod
-    def reopen(cls, path: Path) -> Self:
-        """One that a run was begun in; what a killed process left half-written is removed."""
+    def reopen(cls, path: Path, first: str = RECIPE) -> Self:
+        """One that something was begun in, with this file; what a killed process left half-written is removed."""
         if not path.is_dir():
             raise UsageError(f"{path} is no run folder to resume: it does not exist")
-        if not (path / RECIPE).is_file():
-            raise UsageError(f"{path} is no run folder to resume: there is no {RECIPE} in it")
+        if not (path / first).is_file():
+            raise UsageError(f"{path} is no run folder to resume: there is no {first} in it")
         run = cls(path, Lock(path / LOCK))
         with durable.refusals(path):
             durable.clean(path)
@@ -135,21 +135,6 @@ class RunFolder:
         table.writeheader()
         table.writerows(rows)
         durable.replace(self.path / TABLE, text.getvalue().encode("utf-8", "backslashreplace"))
-
-
-def _next(root: Path, data_name: str) -> Path:
-    """The folder with the next number, made here: whoever makes it has it."""
-    name = re.sub(r"[^\w.-]+", "-", data_name).strip(".-")[:60] or "run"
-    root.mkdir(parents=True, exist_ok=True)
-    taken = [re.fullmatch(rf"{re.escape(name)}-(\d+)", other.name, re.ASCII) for other in root.iterdir()]
-    number = 1 + max((int(found[1]) for found in taken if found), default=0)
-    while True:
-        path = root / f"{name}-{number}"
-        try:
-            path.mkdir()
-            return path
-        except FileExistsError:
-            number += 1
 
 
 def _refuse_used(path: Path) -> None:

@@ -88,6 +88,8 @@ def test_only_a_run_folder_is_reopened(tmp_path: Path) -> None:
         RunFolder.reopen(tmp_path / "none")
     with pytest.raises(UsageError, match=r"there is no recipe\.toml"):
         RunFolder.reopen(tmp_path)
+    with pytest.raises(UsageError, match=r"there is no study\.json"):
+        RunFolder.reopen(tmp_path, "study.json")
 
 
 def test_reopening_clears_what_a_killed_process_left(tmp_path: Path) -> None:

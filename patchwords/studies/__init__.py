@@ -1,0 +1,1 @@
+"""The paper's experiments as small programs over the rooms below: many trainings, one number."""

@@ -1,0 +1,43 @@
+"""The pictures of a run: through the one door, with what a person should know of them, and looked at first."""
+
+from functools import partial
+
+from patchwords.data.check.check import check
+from patchwords.data.sources.door import open_data
+from patchwords.data.sources.source import Data
+from patchwords.errors import DataError
+from patchwords.training.recipe import Recipe
+from patchwords.training.watch import Watcher
+
+
+def opened(given: str | Data, recipe: Recipe, watcher: Watcher, *, offline: bool, mirror: str) -> Data:
+    """The data set, with what a person should know of it."""
+    data = given if isinstance(given, Data) else _brought(given or "digits", recipe, watcher, offline, mirror)
+    total = sum(map(len, data.splits.values()))
+    counts = ", ".join(f"{len(source):,} to {split}" for split, source in data.splits.items())
+    watcher.note(f"{data.name}: {total:,} pictures of {len(data.classes)} classes ({counts})")
+    for note in data.notes:
+        watcher.note(note)
+    return data
+
+
+def _brought(given: str, recipe: Recipe, watcher: Watcher, offline: bool, mirror: str) -> Data:
+    fetching = partial(watcher.working, f"downloading {given}")
+    return open_data(given, split=recipe.data.validation, offline=offline, mirror=mirror, progress=fetching)
+
+
+def look(data: Data, recipe: Recipe, watcher: Watcher) -> None:
+    """What is wrong with the pictures, as far as that is quickly found, before the first step."""
+    findings = check(
+        data, depth="quick", progress=partial(watcher.working, "looking at the pictures"), note=watcher.note
+    )
+    for sentence in findings.sentences():
+        watcher.note(sentence)
+    total = len(data.train) + len(data.val)
+    for finding in findings.errors:
+        if finding.kind == "unreadable" and finding.count > recipe.data.broken * total:
+            raise DataError(
+                f"{finding.count} of {total} pictures cannot be read, more than the allowed share of "
+                f"{recipe.data.broken:g}: {finding.examples()}; mend or remove them (`patchwords check` lists all), "
+                "or set data.broken"
+            )
