@@ -4,7 +4,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from patchwords.evaluation.evaluate import evaluate as evaluate
     from patchwords.models.build import build as build
+    from patchwords.serve.predictor import Predictor as Predictor
     from patchwords.training.train import train as train
     from patchwords.weights.load import load as load
     from patchwords.weights.load import save as save
@@ -13,7 +15,9 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "build": "patchwords.models.build",
+    "evaluate": "patchwords.evaluation.evaluate",
     "load": "patchwords.weights.load",
+    "Predictor": "patchwords.serve.predictor",
     "save": "patchwords.weights.load",
     "train": "patchwords.training.train",
 }

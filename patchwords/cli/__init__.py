@@ -15,6 +15,9 @@ from patchwords.errors import PatchwordsError
 
 VERBS = (
     "train",
+    "evaluate",
+    "predict",
+    "inspect",
     "check",
     "show",
     "convert",

@@ -50,7 +50,7 @@ def _bar(output: "Output") -> Iterator[Callable[[int, int], None]]:
 
     columns = (TextColumn("looking at the pictures"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     silent = output.quiet or not output.talk.is_terminal
-    with Progress(*columns, console=output.talk, disable=silent, transient=True) as progress:
+    with Progress(*columns, console=output.talk, disable=silent, transient=True, redirect_stdout=False) as progress:
         task = progress.add_task("")
         yield lambda done, total: progress.update(task, completed=done, total=total)
 

@@ -9,6 +9,7 @@ Quiet = Annotated[bool, typer.Option("--quiet", help="Only the result: no progre
 Set = Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; may be repeated.")]
 Heads = Annotated[int | None, typer.Option(help="Attention heads, for files that do not tell them.")]
 Image = Annotated[str | None, typer.Option(metavar="SIZE|HxW", help="The picture's size in pixels.")]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda, mps.")]
 Offline = Annotated[bool, typer.Option("--offline", help="Use the cache alone; make no connection.")]
 Mirror = Annotated[
     str,

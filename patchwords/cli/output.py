@@ -51,8 +51,9 @@ class Output:
     @contextmanager
     def download(self, name: str) -> Iterator[Callable[[int, int], None]]:
         """A progress bar that appears with the first bytes, as the function that `store.fetch` calls."""
-        columns = (TextColumn(name), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-        progress = Progress(*columns, console=self.talk, disable=self.quiet)
+        words = TextColumn("{task.description}", markup=False)
+        columns = (words, BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+        progress = Progress(*columns, console=self.talk, disable=self.quiet, redirect_stdout=False)
 
         def advance(done: int, total: int) -> None:
             if not progress.tasks:

@@ -28,7 +28,7 @@ class Bars:
             BarColumn(12, table_column=kept),
             TextColumn("{task.fields[says]}", markup=False, table_column=Column(no_wrap=True)),
         )
-        self.progress = Progress(*columns, console=output.talk, disable=not self.live, transient=False)
+        self.progress = Progress(*columns, console=output.talk, disable=not self.live, redirect_stdout=False)
         self.task: TaskID | None = None
         self.what = ""
         self.told = time.monotonic()
@@ -40,7 +40,7 @@ class Bars:
 
     def working(self, what: str, done: int, total: int) -> None:
         self._show(what, done, total, f"{done:,} of {total:,}" if total else f"{done:,}")
-        if not self.live and (done >= total or time.monotonic() - self.told > PAUSE):
+        if not self.live and (0 < total <= done or time.monotonic() - self.told > PAUSE):
             self.told = time.monotonic()
             self.output.note(f"{what}: {done} of {total or 'many'}")
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from patchwords.cli.options import Image, Json, Mirror, Offline, Quiet, Set, pair
+from patchwords.cli.options import Device, Image, Json, Mirror, Offline, Quiet, Set, pair
 from patchwords.errors import UsageError
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def train(
     lr: Annotated[float | None, typer.Option("--lr", help="The highest learning rate.")] = None,
     freeze: Annotated[str | None, typer.Option(metavar="backbone|'blocks N'", help="What does not learn.")] = None,
     seed: Annotated[int | None, typer.Option(help="Another one gives another run.")] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, mps.")] = "auto",
+    device: Device = "auto",
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="The run folder.", show_default="runs/<data>-<n>")
     ] = None,
@@ -59,7 +59,7 @@ def train(
     from patchwords.cli.progress import Bars
     from patchwords.settings import assignments
     from patchwords.training.find_rate import find_rate
-    from patchwords.training.train import asked
+    from patchwords.training.recipe import asked
     from patchwords.training.train import train as run
 
     output = Output(as_json, quiet)

