@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from patchwords.cli.options import Heads, Image, Json, Mirror, Offline, Quiet, Set, pair
+from patchwords.cli.options import Device, Heads, Image, Json, Mirror, Offline, Quiet, Set, pair
 from patchwords.errors import UsageError
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def evaluate(
     broken: Annotated[
         float | None, typer.Option(metavar="SHARE", help="More unreadable pictures than this are an error.")
     ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, mps.")] = "auto",
+    device: Device = "auto",
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="The folder to write.", show_default="runs/evaluate-<data>-<n>")
     ] = None,
@@ -105,7 +105,8 @@ def evaluate(
             _refuse(tuning, "applies to --protocol, which fine-tunes the model; plain evaluation leaves it as it is")
             told = _judge(output, bars, model, data, _named(judging), place)
         else:
-            _refuse(judging, f"does not apply to --protocol {protocol}, which fine-tunes the model first")
+            advice = "tell its trainings by --set, as image=224 or batch=64"
+            _refuse(judging, f"does not apply to --protocol {protocol}: {advice}")
             told = _tune(output, bars, protocol, model, data, _named(tuning), place)
     finally:
         bars.close()

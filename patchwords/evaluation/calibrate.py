@@ -37,12 +37,12 @@ class Calibration:
     temperature: float  # fitted on all pictures; above 1 the model was too sure
     folds: int  # 1: a single picture, which no other one can say anything about
     before: Sureness
-    after: Sureness  # each picture scaled by the temperature of the other folds
+    after: Sureness  # each picture scaled by the temperature of the other folds, where they have one
 
     @property
     def bounded(self) -> bool:
         """Whether the best temperature lies beyond those allowed, as where every picture is predicted rightly."""
-        return self.temperature in (LOWEST, HIGHEST)
+        return _is_bound(self.temperature)
 
 
 def calibrate(
@@ -55,7 +55,8 @@ def calibrate(
     folds, place, scale = min(folds, len(truth)), stratified(truth, folds, seed), np.ones(len(truth))
     for fold in range(folds):
         if len(others := np.flatnonzero(place != fold)):  # a single picture has none, and stays as it is
-            scale[place == fold] = _fit(outputs, truth, others, loss, best)
+            found = _fit(outputs, truth, others, loss, best)
+            scale[place == fold] = 1.0 if _is_bound(found) else found  # pictures that are all right tell of none
     return Calibration(temperature=best, folds=folds, before=before, after=_sureness(outputs, truth, loss, scale))
 
 
@@ -68,6 +69,10 @@ def stratified(labels: Counts, folds: int, seed: int) -> Counts:
     place = np.empty(len(labels), dtype=np.int64)
     place[order] = np.arange(len(labels)) % folds
     return place
+
+
+def _is_bound(temperature: float) -> bool:
+    return temperature in (LOWEST, HIGHEST)
 
 
 def _sureness(outputs: NDArray[Any], labels: Counts, loss: Loss, scale: float | Numbers) -> Sureness:

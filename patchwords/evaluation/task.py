@@ -14,7 +14,7 @@ from patchwords.evaluation.pictures import Asked, Lesson, Part, Pictures
 from patchwords.evaluation.real import CLASSES, Sets, real_file, real_sets
 from patchwords.settings import at_least, check
 from patchwords.speed.device import choose
-from patchwords.speed.precision import Precision
+from patchwords.speed.precision import Precision, check_precision
 from patchwords.weights.subject import RANDOM, Subject
 
 TRAINING = (OWN_VALIDATION, TEST_WAITS)  # notes on data that are for those who train
@@ -40,8 +40,7 @@ class How:
 
     def compute(self) -> Compute:
         device = choose(self.device)
-        if self.precision == "fp16" and device.type == "cpu":
-            raise UsageError("precision fp16 needs a GPU: choose bf16 or float32 on a CPU")
+        check_precision(self.precision, device)
         return Compute(device=device, precision=self.precision, batch=self.batch)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import patchwords
+from patchwords.errors import UsageError
 from patchwords.studies.transfer import Transfer
 from patchwords.studies.vtab import Vtab
 
@@ -124,6 +125,41 @@ def test_wrong_words_have_a_sentence_and_leave_nothing(
     assert sentence in answer.err
     assert answer.out == ""
     assert sorted(here.iterdir()) == before
+
+
+def test_every_option_means_the_argument_of_its_name(run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    heard: dict[str, Any] = {}
+
+    def evaluate(model: str, data: str, **options: Any) -> None:
+        heard.update(options)
+        raise UsageError(f"{model} by {data}")
+
+    monkeypatch.setattr("patchwords.evaluation.evaluate.evaluate", evaluate)
+    words = (
+        "--split val --few-shot 1,5 --penalty 2,0.5 --knn 3 --probe --real real.json --by-order --image 8x6 --heads 2"
+    )
+    words += " --batch 7 --precision bf16 --broken 0.5 --device cpu --out there --offline --mirror a=b"
+    assert "done by tiny.npz" in run("evaluate", "done", "tiny.npz", *words.split()).err
+    assert callable(heard.pop("note"))
+    assert callable(heard.pop("working"))
+    assert heard == {
+        "split": "val",
+        "few_shot": (1, 5),
+        "penalties": (2.0, 0.5),
+        "knn": (3,),
+        "probe": True,
+        "real": Path("real.json"),
+        "by_order": True,
+        "image": (8, 6),
+        "heads": 2,
+        "batch": 7,
+        "precision": "bf16",
+        "broken": 0.5,
+        "device": "cpu",
+        "out": Path("there"),
+        "offline": True,
+        "mirror": "a=b",
+    }
 
 
 def transferred(folder: Path) -> Transfer:

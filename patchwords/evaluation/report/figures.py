@@ -36,21 +36,26 @@ def reliability(bins: Bins, *, says: str) -> Markup:
 
 def matrix(true: Numbers, predicted: Numbers, classes: int, *, says: str) -> Markup:
     """A confusion matrix that has too many classes for their names: by the number of the class, rows are true."""
-    step = -(-classes // MOST_BLOCKS)
-    side = -(-classes // step)
-    blocks = np.bincount(true // step * side + predicted // step, minlength=side * side).reshape(side, side)
-    shares = blocks / np.maximum(blocks.sum(1, keepdims=True), 1)
+    shares, step = blocks(true, predicted, classes)
     pixels = np.empty((*shares.shape, 4))
     pixels[..., :3], pixels[..., 3] = ACCENT, np.sqrt(shares)  # the root makes rare mistakes visible
     with style("matrix"):
         figure = Figure(figsize=(6, 5.7))
         axes = figure.add_subplot(xlabel="predicted class", ylabel="true class")
-        edge = side * step - 0.5
+        edge = len(shares) * step - 0.5
         axes.imshow(pixels, interpolation="none", extent=(-0.5, edge, edge, -0.5))
         axes.grid(visible=False)
         for axis in (axes.xaxis, axes.yaxis):
             axis.set_major_locator(MaxNLocator(8, steps=ROUND, integer=True))
         return svg(figure, "matrix", says)
+
+
+def blocks(true: Numbers, predicted: Numbers, classes: int) -> tuple[Numbers, int]:
+    """The matrix as shares of its rows, and how many classes in a row are counted together."""
+    step = -(-classes // MOST_BLOCKS)
+    side = -(-classes // step)
+    counts = np.bincount(true // step * side + predicted // step, minlength=side * side).reshape(side, side)
+    return counts / np.maximum(counts.sum(1, keepdims=True), 1), step
 
 
 def shots(few: FewShot, *, says: str) -> Markup:

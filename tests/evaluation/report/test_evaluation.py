@@ -170,6 +170,8 @@ def test_one_number_of_shots_needs_no_curve_and_a_sweep_is_shown() -> None:
     page = Page(report(evaluation(frozen=frozen(few_shot=few((5,), (1024.0, 1.0)))), source(10)))
     assert not any("drawing shots" in tags.get("class", "") for _, tags in page.tags)
     assert "the first, 1024, is reported, and none is chosen by what it gives here" in page.text
+    mean, spread = few((5,), (1024.0, 1.0)).mean[0, 0], few((5,), (1024.0, 1.0)).deviation[0, 0]
+    assert f"5 {100 * mean:.1f} % ± {100 * spread:.1f} %" in page.text
 
 
 @pytest.mark.parametrize("many", [False, True])
@@ -268,3 +270,10 @@ def test_whether_it_is_too_sure_is_told_and_so_is_a_temperature_beyond_all() -> 
         page = Page(report(evaluation(judgement=judgement(("a", "b"), labels, scale * right)), source(40)))
         assert sentence in page.text
         assert "the best temperature lies beyond those that are tried, 0.01 to 100" in page.text
+
+
+def test_one_picture_has_no_other_to_fit_a_temperature_on() -> None:
+    found = judgement(("a", "b"), np.array([0]), np.array([[1.0, 0.0]]))
+    page = Page(report(evaluation(judgement=found), source(1)))
+    assert "Divided by a temperature" not in page.text
+    assert sum("drawing reliability" in tags.get("class", "") for _, tags in page.tags) == 1
