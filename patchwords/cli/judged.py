@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 from patchwords.cli.output import Output, count
-from patchwords.evaluation.calibrate import HIGHEST, LOWEST, Calibration
 from patchwords.evaluation.classify import TOP
 from patchwords.evaluation.frozen import Frozen
 from patchwords.evaluation.judgement import Judgement
@@ -37,26 +36,20 @@ def tell(output: Output, evaluation: Evaluation) -> None:
 
 
 def _scores(judgement: Judgement) -> Iterator[tuple[str, str, str]]:
-    scores, after = judgement.scores, judgement.calibration.after
+    scores, scaled = judgement.scores, judgement.scaled
     for name, called in NAMES.items():
         if name == "top5" and len(judgement.names) <= TOP:
             continue  # always right
         low, high = judgement.intervals[name]
         yield called, _percent(getattr(scores, name)), f"{_percent(low)} to {_percent(high)}"
-    scaled = judgement.calibration.folds > 1
-    if scaled:
-        yield "  scaled", _percent(after.calibration_error), _scaling(judgement.calibration)
+    if scaled:  # each picture by what was fitted on others, which is not quite the temperature for all of them
+        fitted = f"temperature {judgement.calibration.temperature:.3g}, fitted on others"
+        yield "  scaled", _percent(scaled.calibration_error), fitted
     yield "loss", f"{scores.loss:.4f}", ""
     if scaled:
-        yield "  scaled", f"{after.loss:.4f}", ""
+        yield "  scaled", f"{scaled.loss:.4f}", ""
     if judgement.real:
         yield "ReaL accuracy", _percent(judgement.real.accuracy), f"{count(judgement.real.count)} pictures"
-
-
-def _scaling(calibration: Calibration) -> str:
-    """What the scores were scaled by: the temperature for all pictures is not what each of them was scaled by."""
-    beyond = {LOWEST: " or less", HIGHEST: " or more"}.get(calibration.temperature, "")
-    return f"temperature {calibration.temperature:.3g}{beyond}, fitted on others"
 
 
 def _features(frozen: Frozen) -> Iterator[tuple[str, str, str]]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from patchwords.evaluation.answers import Answers
 from patchwords.evaluation.bootstrap import Interval, intervals
-from patchwords.evaluation.calibrate import Calibration, calibrate
+from patchwords.evaluation.calibrate import Calibration, Sureness, calibrate
 from patchwords.evaluation.classify import Loss, Scores, classify
 from patchwords.evaluation.matching import Matching
 from patchwords.evaluation.real import Real, Sets, real_accuracy
@@ -34,14 +34,20 @@ class Judgement:
     sizes: tuple[Slice, ...]
     real: Real | None
 
+    @property
+    def scaled(self) -> Sureness | None:
+        """What a temperature is worth, where other pictures tell of one: if all are right, none is low enough."""
+        found = self.calibration
+        return None if found.folds == 1 or found.bounded else found.after
+
     def numbers(self) -> dict[str, Any]:
         """All of it, ready for JSON; shares are fractions."""
         scores, side = self.scores.numbers(), len(self.names)
         return {
             **{SHORT.get(name, name): value for name, value in scores.items()},
-            "temperature": self.calibration.temperature,
-            "ece_scaled": self.calibration.after.calibration_error,
-            "loss_scaled": self.calibration.after.loss,
+            "temperature": self.calibration.temperature if self.scaled else None,
+            "ece_scaled": self.scaled.calibration_error if self.scaled else None,
+            "loss_scaled": self.scaled.loss if self.scaled else None,
             "real": self.real.accuracy if self.real else None,
             "real_count": self.real.count if self.real else None,
             "intervals": {SHORT.get(name, name): list(found) for name, found in self.intervals.items()},

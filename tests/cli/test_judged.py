@@ -10,6 +10,7 @@ import pytest
 from patchwords.cli.judged import tell, tell_table_5
 from patchwords.cli.output import Output
 from patchwords.evaluation.answers import Answers
+from patchwords.evaluation.calibrate import HIGHEST, LOWEST
 from patchwords.evaluation.fewshot import FewShot
 from patchwords.evaluation.frozen import Frozen
 from patchwords.evaluation.judgement import Judgement, judge
@@ -68,9 +69,18 @@ def test_several_labels_and_broken_pictures_are_told_where_there_are_any(capsys:
     assert "2 pictures could not be read, and are left out" in text
 
 
-def test_one_picture_has_no_other_to_fit_a_temperature_on(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_a_temperature_is_worth_is_told_where_other_pictures_tell_of_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert "scaled" not in said(capsys, judgement=judged(3, count=1))
-    assert said(capsys, judgement=judged(3)).count("scaled") == 2
+    found = judged(3)
+    for temperature, times in ((0.5, 2), (LOWEST, 0), (HIGHEST, 0)):
+        calibration = replace(found.calibration, temperature=temperature)
+        text = said(capsys, judgement=replace(found, calibration=calibration))
+        assert text.count("scaled") == times
+    assert "temperature 0.5, fitted on others" in said(
+        capsys, judgement=replace(found, calibration=replace(found.calibration, temperature=0.5))
+    )
 
 
 def test_features_have_the_numbers_of_the_first_penalty(capsys: pytest.CaptureFixture[str]) -> None:

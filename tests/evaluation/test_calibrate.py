@@ -127,7 +127,7 @@ def test_scaling_changes_how_sure_the_model_is_but_not_how_often_it_is_right(ove
 
 
 def test_no_picture_is_scaled_by_a_temperature_that_knew_it() -> None:
-    """The only mistake stands alone in its fold: the others see none and tell of no temperature, so it stays as it is."""
+    """The only mistake is alone in its fold: the others see none, tell of no temperature, and it stays as it is."""
     logits, labels = np.tile([[4.0, 0.0]], (10, 1)), np.zeros(10, dtype=np.int64)
     labels[3] = 1
     found = calibrate(logits, labels, folds=10)

@@ -36,5 +36,22 @@ def test_sets_of_labels_belong_to_pictures_of_the_source() -> None:
     assert (found.real.accuracy, found.real.count) == (pytest.approx(2 / 3), 3)
 
 
+def test_a_temperature_is_told_where_other_pictures_tell_of_one() -> None:
+    for logits, labels, known in (
+        ([[1, 0]], [0], False),
+        ([[1, 0]] * 9, [0] * 9, False),
+        ([[1, 0]] * 9, [0, 1] * 4 + [0], True),
+    ):
+        count = len(labels)
+        answers = Answers(
+            outputs=np.array(logits, dtype=np.float32),
+            labels=np.array(labels),
+            indices=np.arange(count),
+            sizes=np.full((count, 2), 4),
+        )
+        numbers = judge(answers, Matching(outputs=np.arange(2), names=("a", "b")), "softmax").numbers()
+        assert all((numbers[key] is not None) is known for key in ("temperature", "ece_scaled", "loss_scaled"))
+
+
 def test_what_is_told_has_the_names_that_are_promised() -> None:
     assert set(judged().numbers()) == set(MEASURED)

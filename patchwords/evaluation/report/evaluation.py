@@ -43,8 +43,8 @@ def _scores(judgement: Judgement) -> Iterator[tuple[str, str, str]]:
     if judgement.real:
         yield "ReaL", percent(judgement.real.accuracy), f"any class it shows, {whole(judgement.real.count)} pictures"
     yield "F1", percent(scores.macro_f1), f"mean over the classes; {between['macro_f1']}"
-    scaled = percent(judgement.calibration.after.calibration_error)
-    yield "Calibration error", percent(scores.calibration_error), f"{scaled} with a temperature"
+    scaled = f"{percent(judgement.scaled.calibration_error)} with a temperature" if judgement.scaled else "expected"
+    yield "Calibration error", percent(scores.calibration_error), scaled
     yield "Loss", short(scores.loss), f"Brier score {short(scores.brier)}"
 
 

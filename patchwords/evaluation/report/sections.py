@@ -12,6 +12,7 @@ from patchwords.pages.page import Section
 from patchwords.pages.parts import table
 from patchwords.pages.wording import percent, short, whole
 
+BEYOND = f"No temperature mends that: the best lies beyond those that are tried, {LOWEST:g} to {HIGHEST:g}."
 PREDICTIONS, MISTAKES = 24, 36  # pictures of the two galleries
 
 
@@ -44,8 +45,9 @@ def _calibration(judged: Judged, scaled: Calibration | None) -> tuple[Markup, ..
         f"On average the model is {percent(sure)} sure and {percent(scores.accuracy)} right: {_verdict(sure, scores)}. "
         f"The expected calibration error over {len(bins.count)} bins is {error}, the Brier score {short(scores.brier)}."
     )
-    if scaled is None or scaled.folds == 1:
+    if scaled is None or scaled.folds == 1 or scaled.bounded:
         drawing = figures.reliability(bins, says="Accuracy over confidence")
+        said += f" {BEYOND}" if scaled and scaled.bounded else ""
         return (element("p", said), element("div", drawing, _bins(bins), class_="beside"))
     before = element("figure", element("figcaption", "as it is"), figures.reliability(bins, says="Before"))
     caption = element("figcaption", "scaled by a temperature")
@@ -64,14 +66,11 @@ def _verdict(sure: float, scores: Scores) -> str:
 def _scaling(scaled: Calibration) -> str:
     """What one temperature for all logits would be worth (Guo et al., 2017)."""
     before, after = scaled.before, scaled.after
-    if scaled.bounded:
-        end = f"the best temperature lies beyond those that are tried, {LOWEST:g} to {HIGHEST:g}"
-    else:
-        end = f"the best temperature for all of these pictures is {scaled.temperature:.3f}"
     return (
-        f"Divided by a temperature, the logits give the same predictions with other probabilities: {end}. The "
-        f"calibration error comes from {percent(before.calibration_error)} to {percent(after.calibration_error)}, the "
-        f"loss from {short(before.loss)} to {short(after.loss)}, each picture scaled by what was fitted on others."
+        "Divided by a temperature, the logits give the same predictions with other probabilities: the best temperature "
+        f"for all of these pictures is {scaled.temperature:.3f}. The calibration error comes from "
+        f"{percent(before.calibration_error)} to {percent(after.calibration_error)}, the loss from "
+        f"{short(before.loss)} to {short(after.loss)}, each picture scaled by what was fitted on others."
     )
 
 

@@ -269,7 +269,8 @@ def test_whether_it_is_too_sure_is_told_and_so_is_a_temperature_beyond_all() -> 
     for scale, sentence in ((-9.0, "it is too sure by"), (0.1, "it is not sure enough by"), (99.0, "as sure as it")):
         page = Page(report(evaluation(judgement=judgement(("a", "b"), labels, scale * right)), source(40)))
         assert sentence in page.text
-        assert "the best temperature lies beyond those that are tried, 0.01 to 100" in page.text
+        assert "the best lies beyond those that are tried, 0.01 to 100" in page.text
+        assert "with a temperature" not in page.text
 
 
 def test_one_picture_has_no_other_to_fit_a_temperature_on() -> None:
