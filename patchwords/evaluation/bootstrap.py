@@ -78,4 +78,5 @@ def _centred(resampled: Numbers, score: float, level: float) -> Interval:
     Resampling makes small bins noisier, which adds to every absolute gap, and loses rare classes: an interval
     that kept this bias could leave out the score itself.
     """
-    return _percentiles(np.clip(resampled + (score - resampled.mean()), 0, 1), level)
+    low, high = _percentiles(np.clip(resampled + (score - resampled.mean()), 0, 1), level)
+    return Interval(min(low, score), max(high, score))  # where all but a few resamples are the same
