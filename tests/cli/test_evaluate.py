@@ -5,27 +5,11 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-import patchwords
 from patchwords.errors import UsageError
 from patchwords.studies.transfer import Transfer
 from patchwords.studies.vtab import Vtab
-
-CHANGES = {"parts.depth": 1, "data.workers": 0, "data.crop.kind": "whole"}
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("trained")
-    labels = np.arange(40) % 2
-    noise = np.random.default_rng(0).integers(0, 200, (40, 8, 8))
-    images = (noise + 50 * labels[:, None, None]).astype(np.uint8)
-    np.savez(place / "tiny.npz", images=images, labels=labels, classes=np.array(["even", "odd"]))
-    flags: dict[str, Any] = {"recipe": "digits", "epochs": 1, "batch": 16, "lr": 1e-3, "device": "cpu"}
-    patchwords.train(place / "tiny.npz", **flags, change=CHANGES, out=place / "done")
-    return place
 
 
 @pytest.fixture

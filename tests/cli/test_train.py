@@ -13,26 +13,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-import patchwords
 from patchwords.training.run.folder import RunFolder
 
 CHANGES = {"parts.depth": 1, "data.workers": 0, "data.crop.kind": "whole"}
 SETTINGS = tuple(word for key, value in CHANGES.items() for word in ("--set", f"{key}={value}"))
 FLAGS = ("--recipe", "digits", "--epochs", "2", "--batch", "16", "--lr", "1e-3", "--device", "cpu")
 SHORT = ("tiny.npz", *FLAGS, *SETTINGS)
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with data and a finished run, to be copied."""
-    place = tmp_path_factory.mktemp("trained")
-    labels = np.arange(40) % 2
-    noise = np.random.default_rng(0).integers(0, 200, (40, 8, 8))
-    images = (noise + 50 * labels[:, None, None]).astype(np.uint8)
-    np.savez(place / "tiny.npz", images=images, labels=labels, classes=np.array(["even", "odd"]))
-    flags: dict[str, Any] = {"recipe": "digits", "epochs": 2, "batch": 16, "lr": 1e-3, "device": "cpu"}
-    patchwords.train(place / "tiny.npz", **flags, change=CHANGES, out=place / "done")
-    return place
 
 
 @pytest.fixture

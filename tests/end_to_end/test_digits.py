@@ -20,13 +20,13 @@ from patchwords.training.train import Run, train
 
 @pytest.fixture(scope="module")
 def digits(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """A twelfth of what the recipe takes."""
-    return train(epochs=5, out=tmp_path_factory.mktemp("digits") / "run", device="cpu")
+    """A sixth of what the recipe takes."""
+    return train(epochs=10, out=tmp_path_factory.mktemp("digits") / "run", device="cpu")
 
 
 def test_a_few_epochs_are_enough_to_see_that_it_learns(digits: Run) -> None:
     assert digits.scores.count == 355
-    assert digits.scores.accuracy > 0.3  # three times chance
+    assert digits.scores.accuracy > 0.6
 
 
 def test_the_folder_tells_all_of_the_run(digits: Run) -> None:
@@ -44,7 +44,7 @@ def test_the_folder_tells_all_of_the_run(digits: Run) -> None:
 def test_the_metrics_are_of_every_epoch_and_agree_with_the_predictions(digits: Run) -> None:
     rows = [json.loads(line) for line in (digits.folder / "metrics.jsonl").read_text().splitlines()]
     judged = [row for row in rows if row["kind"] == "val"]
-    assert [round(row["epoch"]) for row in judged] == [1, 2, 3, 4, 5]
+    assert [round(row["epoch"]) for row in judged] == list(range(1, 11))
     assert max(row["accuracy"] for row in judged) == pytest.approx(digits.scores.accuracy)
     losses = [row["loss"] for row in rows if row["kind"] == "train"]
     assert np.mean(losses[-5:]) < np.mean(losses[:5]) - 0.3
