@@ -107,6 +107,13 @@ def at_least(least: int, **numbers: int) -> None:
             raise UsageError(f"{name} {number} is below {least}: choose a larger one")
 
 
+def below_one(**numbers: float) -> None:
+    """Refuses what is no share below one, by name."""
+    for name, number in numbers.items():
+        if not 0 <= number < 1:
+            raise UsageError(f"{name} {number} is no share: choose one from 0 up to, but below, 1")
+
+
 def nearest(name: str, names: Iterable[str]) -> str:
     """The end of a sentence that refuses `name`: the closest of the allowed names, or all, of very many the first."""
     names = list(names)
@@ -143,7 +150,7 @@ def _descend(table: Table, path: list[str], key: str) -> Table:
 
 
 def _toml_value(key: str, text: str) -> Any:
-    if re.fullmatch(r"[A-Za-z][\w./@+-]*", text) and text not in ("true", "false", "inf", "nan"):
+    if re.fullmatch(r"([A-Za-z]|[.~]*/)[\w./@+:-]*", text) and text not in ("true", "false", "inf", "nan"):
         return text
     if re.fullmatch(r"\d[\d_.]*k? ?(%|[a-z]{3,})", text, re.ASCII):  # an amount with its unit: 20k steps, 5%, 10 epochs
         return text

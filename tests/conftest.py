@@ -10,10 +10,21 @@ from torch import nn
 from patchwords.layers.bottleneck import POST, PRE
 from patchwords.layers.head import Linear, TanhMLP
 from patchwords.layers.pool import Attend, Mean
-from patchwords.layers.position import Learned1D, Learned2D, NoPosition, Relative, SinCos2D, Sinusoidal1D
+from patchwords.layers.position import (
+    Fixed1D,
+    Learned1D,
+    Learned2D,
+    NoPosition,
+    Relative,
+    RelativeBias,
+    SinCos2D,
+    Sinusoidal1D,
+)
+from patchwords.models.deit import distilled
 from patchwords.models.hybrid import ResNetStem
 from patchwords.models.names import Config, read
 from patchwords.models.resnet import ResNetConfig
+from patchwords.models.swin import SwinConfig
 from patchwords.models.vit import ViTConfig
 
 PLAIN = ViTConfig(depth=2, width=32, mlp=48, heads=2, patch=(8, 8), image=(32, 24), classes=5)
@@ -33,6 +44,8 @@ SMALL: dict[str, Config] = {
     "mean, norm after": replace(PLAIN, pool=Mean(norm="after")),
     "map": replace(REGISTERS, pool=Attend()),
     "map over patches": replace(REGISTERS, pool=Attend(over="patches")),
+    "distilled": distilled(PLAIN),
+    "fixed 1d": replace(PLAIN, position=Fixed1D(), pool=Mean(norm="after")),
     "no positions": replace(PLAIN, position=NoPosition()),
     "1d over class": replace(REGISTERS, position=Learned1D(over="class")),
     "1d over patches": replace(PLAIN, position=Learned1D(over="patches")),
@@ -48,6 +61,11 @@ SMALL: dict[str, Config] = {
     "sinusoidal every": replace(PATCHES, position=Sinusoidal1D(at="every")),
     "sinusoidal shared": replace(REGISTERS, position=Sinusoidal1D(at="shared")),
     "relative": replace(PLAIN, position=Relative()),
+    "beit": replace(
+        PLAIN, position=RelativeBias(), biases="qv", activation="gelu", layer_scale=0.1, pool=Mean(norm="after")
+    ),
+    "beit shared": replace(REGISTERS, position=RelativeBias(at="shared"), biases="qv", layer_scale=0.1),
+    "relative bias without special tokens": replace(PATCHES, position=RelativeBias()),
     "axial": replace(PATCHES, encoder="axial"),
     "axial relative": replace(PATCHES, encoder="axial", position=Relative(), pool=Attend()),
     "axial 2d every": replace(PATCHES, encoder="axial", position=Learned2D(at="every")),
@@ -56,6 +74,19 @@ SMALL: dict[str, Config] = {
     "hybrid pre": replace(PLAIN, stem=ResNetStem(units=(1,), width=32, form=PRE), patch=(2, 2)),
     "resnet post": ResNetConfig(units=(2, 1), width=32, form=POST, image=(32, 24), classes=5),
     "resnet pre": ResNetConfig(units=(2, 1), width=32, form=PRE, image=(32, 24), classes=5),
+    "swin": SwinConfig(depths=(2, 2), heads=(1, 2), width=16, mlp=2, window=(2, 2), image=(32, 32), classes=5),
+    "swin odd": SwinConfig(  # maps of 7x5, 4x3 and 2x2: padded, halved with a rest, smaller than the window
+        depths=(2, 2, 1),
+        heads=(1, 2, 4),
+        width=16,
+        window=(3, 3),
+        image=(28, 20),
+        classes=5,
+        biases="none",
+        dropout=0.1,
+        weight_dropout=0.1,
+        stochastic_depth=0.2,
+    ),
 }
 
 

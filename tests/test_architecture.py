@@ -29,9 +29,10 @@ KNOWS: dict[str, set[str]] = {
     "data": BRICKS,
     "speed": BRICKS,
     "models": BRICKS,
-    "objectives": BRICKS | {"models"},
+    "objectives": BRICKS | {"models", "data"},  # what is learned from is prepared in its own way
     "pages": NOBODY,
-    "weights": BRICKS | {"models", "data"},  # a weights file's card holds the preprocessing
+    # A weights file's card holds the preprocessing, and an autoencoder's file the decoder, which an objective owns.
+    "weights": BRICKS | {"models", "data", "objectives"},
     "evaluation": BRICKS | {"models", "data", "speed", "weights", "pages"},  # a model comes with its card
     "inspection": BRICKS | {"models", "data", "speed", "weights", "pages", "evaluation"},
     "export": BRICKS | {"models", "data"},
@@ -42,6 +43,8 @@ KNOWS: dict[str, set[str]] = {
     "__main__": {"cli"},
 }
 PEERS = {"torchvision", "timm", "transformers", "jax", "flax"}
+# Who imports what is only known when it runs: two that fetch modules of their own late, and the one door to a peer.
+LATE = ["__init__.py", "cli/__init__.py", "training/guides.py"]
 PILLOW_ROOMS = {"data", "inspection", "serve", "export"}
 
 
@@ -85,6 +88,19 @@ def forbidden_imports(package: Path) -> list[str]:
             if reason := objection(room, name, package.name):
                 found.append(f"{file.relative_to(package.parent)}:{line} imports {name}, but {reason}")
     return found
+
+
+def late_imports(package: Path) -> list[str]:
+    """The files that import a module whose name is not written where it is imported."""
+    found = set()
+    for file in sorted(package.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            match node:
+                case ast.Call(args=[ast.Constant(), *_]):
+                    pass
+                case ast.Call(func=ast.Name("import_module" | "__import__") | ast.Attribute(attr="import_module")):
+                    found.add(file.relative_to(package).as_posix())
+    return sorted(found)
 
 
 def boolean_switches(folder: Path) -> list[str]:
@@ -165,6 +181,21 @@ def test_imports_that_point_down_are_not_reported(tmp_path: Path) -> None:
         "cli/train.py": "from patchwords.training import loop",
     }
     assert forbidden_imports(write(tmp_path, files)) == []
+
+
+def test_one_door_leads_to_a_peer_and_it_opens_late() -> None:
+    """docs/decisions/2026-11-16-timm-teachers.md; a peer that is named in an import is reported everywhere."""
+    assert late_imports(PACKAGE) == LATE
+
+
+def test_an_import_of_what_is_not_written_there_is_found(tmp_path: Path) -> None:
+    files = {
+        "weights/late.py": "name = 'timm'\nimport importlib\nimportlib.import_module(name)",
+        "models/late.py": "from importlib import import_module\nimport_module(f'{1}')",
+        "layers/late.py": "__import__('ti' + 'mm')",
+        "data/known.py": "from importlib import import_module\nimport_module('json')",
+    }
+    assert late_imports(write(tmp_path, files)) == ["layers/late.py", "models/late.py", "weights/late.py"]
 
 
 def test_no_module_has_a_name_that_says_nothing() -> None:

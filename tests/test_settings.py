@@ -238,7 +238,8 @@ def test_a_part_that_has_no_choice_may_leave_out_its_kind_but_not_lie_about_it()
 def test_a_wrong_kind_at_the_top_is_refused_as_one_inside_is() -> None:
     table = settings.write(named("ViT-Mu/16"))
     assert refused(table | {"kind": "resnet"}, ViTConfig) == "kind 'resnet' is not vit"
-    assert refused(table | {"kind": "vitt"}, Config) == "kind 'vitt' is not one of vit, resnet; did you mean vit?"
+    kinds = "vit, resnet, swin, tokenizer"
+    assert refused(table | {"kind": "vitt"}, Config) == f"kind 'vitt' is not one of {kinds}; did you mean vit?"
 
 
 # Writing.
@@ -261,7 +262,7 @@ def test_every_named_configuration_survives_writing_and_reading(name: str) -> No
 
 def test_every_small_configuration_survives_writing_and_reading(small_config: Config) -> None:
     table = json.loads(json.dumps(settings.write(small_config)))
-    assert table["kind"] == ("vit" if isinstance(small_config, ViTConfig) else "resnet")
+    assert table["kind"] == small_config.kind
     assert settings.read(table, Config) == small_config
 
 
@@ -382,6 +383,10 @@ def test_dotted_keys_of_everything_that_is_set_make_it_again() -> None:
         ("a=learned-1d", "learned-1d"),
         ("a=R50+ViT-B/16@384x224", "R50+ViT-B/16@384x224"),
         ("a=data/train.toml", "data/train.toml"),
+        ("a=/data/run-1", "/data/run-1"),
+        ("a=../runs/digits", "../runs/digits"),
+        ("a=~/runs/digits", "~/runs/digits"),
+        ("a=timm:regnety_160.deit_in1k", "timm:regnety_160.deit_in1k"),
         ("a=True", "True"),  # TOML's word is true
         ('a="1"', "1"),
     ],
@@ -440,3 +445,14 @@ def test_words_and_a_file_say_the_same() -> None:
 )
 def test_the_nearest_name_or_all_of_them(name: str, names: list[str], answer: str) -> None:
     assert settings.nearest(name, names) == answer
+
+
+@pytest.mark.parametrize("number", [0, 0.0, 0.5, 0.999])
+def test_a_share_below_one_is_taken(number: float) -> None:
+    settings.below_one(dropout=number)
+
+
+@pytest.mark.parametrize("number", [-0.1, 1, 1.0, float("nan"), float("inf")])
+def test_what_is_no_share_below_one_is_refused_by_name(number: float) -> None:
+    with pytest.raises(UsageError, match=f"dropout {number} is no share: choose one from 0 up to, but below, 1"):
+        settings.below_one(rate=0.5, dropout=number)

@@ -13,6 +13,7 @@ from patchwords.cli.output import Output, size
 if TYPE_CHECKING:
     from patchwords.training.watch import Moment
 
+PLACE = ("kind", "step", "epoch")  # in a row of metrics, where it stands
 PAUSE = 10.0  # seconds between plain lines about the same work
 
 
@@ -62,11 +63,8 @@ class Bars:
 
     def scored(self, row: dict[str, Any], best: bool) -> None:
         self.output.json(row)
-        scores = "  ".join(
-            f"{name} {100 * row[name]:.2f} %" if name != "loss" else f"loss {row[name]:.4f}"
-            for name in ("accuracy", "loss")
-            if name in row
-        )
+        names = ("accuracy", "loss") if "top5" in row else [name for name in row if name not in PLACE]
+        scores = "  ".join(f"{name} {_number(name, row[name])}" for name in names)
         self.output.note(f"epoch {row['epoch']:.1f}: validation {scores}{'  (best)' if best else ''}")
         self.told = time.monotonic()
 
@@ -82,6 +80,10 @@ class Bars:
             self.progress.start()
             self.task, self.what = self.progress.add_task(what, total=total or None, says=says), what
         self.progress.update(self.task, completed=done, total=total or None, says=says)
+
+
+def _number(name: str, value: float) -> str:
+    return f"{100 * value:.2f} %" if name == "accuracy" else f"{value:.4f}"
 
 
 def told(moment: "Moment") -> str:

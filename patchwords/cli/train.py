@@ -12,6 +12,7 @@ from patchwords.errors import UsageError
 
 if TYPE_CHECKING:
     from patchwords.cli.output import Output
+    from patchwords.training.train import Run
 
 
 def train(
@@ -90,16 +91,25 @@ def train(
         bars.close()
     if os.environ.get("RANK", "0") != "0":
         return  # under torchrun the first process speaks for all
-    test = {"test": done.test.numbers()} if done.test else {}
-    output.json(
-        {"kind": "result", "run": str(done.folder), "report": str(done.report), **done.scores.numbers(), **test}
-    )
-    output.text(f"accuracy {100 * done.scores.accuracy:.2f} % on {done.scores.count} pictures it did not learn from")
+    _tell(output, done)
+
+
+def _tell(output: "Output", done: "Run") -> None:
+    """The result, and what to look at."""
+    test = {"test": done.tested.numbers} if done.tested else {}
+    output.json({"kind": "result", "run": str(done.folder), "report": str(done.report), **done.result.numbers, **test})
+    scores = done.result.scores
+    if scores:
+        output.text(f"accuracy {100 * scores.accuracy:.2f} % on {scores.count} pictures it did not learn from")
+    else:
+        output.text(f"loss {done.result.numbers['loss']:.4f} on pictures it did not learn from; no labels were used")
     if done.test:
         output.text(f"accuracy {100 * done.test.accuracy:.2f} % on {done.test.count} pictures put aside for the test")
     output.text(
         f"the model is {done.folder / 'model.safetensors'}; look at {done.report}, or `patchwords show {done.folder}`"
     )
+    if done.following:
+        output.text(done.following)
 
 
 def _refuse(given: dict[str, Any]) -> None:

@@ -1,6 +1,6 @@
 """Decoded pictures that stay in memory, on the host or on the device, and are cut there at the same addresses."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,6 +10,7 @@ from torch import Tensor
 
 from patchwords.data import workers
 from patchwords.data.broken import Broken
+from patchwords.data.glimpses import Part, numbered
 from patchwords.data.loader import CHUNK, Loading, Prepare
 from patchwords.data.order import Indices
 from patchwords.data.preprocess import Preprocess
@@ -49,16 +50,47 @@ class Held:
         indices: Indices,
     ) -> Tensor:
         """These pictures as training sees them, uint8 on the device."""
+        part = Part("image", 1, crop, preprocess.size)
+        crops = self.crops([part], preprocess, device, seed=seed, views=views, indices=indices)
+        return crops["image"][:, 0]
+
+    def crops(
+        self,
+        parts: Sequence[Part],
+        preprocess: Preprocess,
+        device: torch.device,
+        *,
+        seed: int,
+        views: Indices,
+        indices: Indices,
+    ) -> dict[str, Tensor]:
+        """Several crops of each picture, by part: (n, crops, channels, height, width)."""
         rows = self.rows(indices)
         stack = self.take(rows, device)
-        if crop.kind == "whole":
-            return stack
+        found = {}
+        for part in parts:
+            places = [
+                self._shares(part.crop, preprocess, rows, seed, numbered(views, n), indices) for n in part.numbers
+            ]
+            found[part.name] = torch.stack([_cut(stack, shares, part, preprocess) for shares in places], 1)
+        return found
+
+    def _shares(
+        self, crop: CropKind, preprocess: Preprocess, rows: Indices, seed: int, views: Indices, indices: Indices
+    ) -> NDArray[np.float64]:
+        """The boxes (n, 4), in shares of the pictures as they are held."""
         sizes = self.sizes[rows] if crop.kind == "random" else np.tile(np.array(preprocess.size), (len(rows), 1))
         seen = preprocess if crop.kind == "random" else replace(preprocess, fit="squash")
         places = boxes(crop, sizes, seen, seed=seed, views=views, indices=indices)
-        shares = places / np.tile(sizes, 2)
-        pieces = zip(stack.split(PIECE), np.array_split(shares, range(PIECE, len(rows), PIECE)), strict=True)
-        return torch.cat([cut_stack(*piece, preprocess.size, preprocess.interpolation) for piece in pieces])
+        shares: NDArray[np.float64] = places / np.tile(sizes, 2)
+        return shares
+
+
+def _cut(stack: Tensor, shares: NDArray[np.float64], part: Part, preprocess: Preprocess) -> Tensor:
+    if part.crop.kind == "whole":
+        return stack
+    pieces = zip(stack.split(PIECE), np.array_split(shares, range(PIECE, len(shares), PIECE)), strict=True)
+    return torch.cat([cut_stack(*piece, part.size, preprocess.interpolation) for piece in pieces])
 
 
 def hold(

@@ -1,7 +1,7 @@
 """From a source to pictures of one size: decoded, cut and resized, by other processes where that pays."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -9,11 +9,12 @@ from numpy.typing import NDArray
 
 from patchwords.data import workers
 from patchwords.data.broken import Broken, Damage
+from patchwords.data.glimpses import Glimpses, Part, numbered
 from patchwords.data.order import Indices, Order
-from patchwords.data.picture import BrokenPictureError, read_size
+from patchwords.data.picture import BrokenPictureError, Size, read_size
 from patchwords.data.preprocess import Preprocess
 from patchwords.data.sources.source import Labels, Pixels, Source
-from patchwords.data.transforms import CropKind, boxes, cut, prepare
+from patchwords.data.transforms import CropKind, boxes, cuts, prepare
 from patchwords.errors import UsageError
 
 Task = TypeVar("Task")
@@ -54,6 +55,7 @@ class Pictures(NamedTuple):
     views: Indices
     sizes: NDArray[np.int64]  # (n, 2): height and width of the files, upright
     damages: list[Damage]
+    further: dict[str, Pixels]  # other crops of the same pictures, by part: (n, crops, channels, height, width)
 
 
 @dataclass(frozen=True)
@@ -65,19 +67,31 @@ class Cut:
     preprocess: Preprocess
     channels: int
     seed: int
+    glimpses: Glimpses = Glimpses()  # noqa: RUF009 (a frozen value)
 
     def __call__(self, task: tuple[Indices, Indices]) -> Pictures:
         indices, views = task
         damages: list[Damage] = []
         found = [self._readable(int(index), damages) for index in indices]
         sizes = np.array([size for _, _, size in found], dtype=np.int64)
-        places = boxes(self.crop, sizes, self.preprocess, seed=self.seed, views=views, indices=indices)
+        parts = self.glimpses.parts(self.crop, self.preprocess.size)
+        crops = [(part, number) for part in parts for number in part.numbers]
+        places = [self._boxes(*crop, sizes, views, indices) for crop in crops]  # (n, 4) for each
         images, labels = [], []
-        for (index, raw, _), box in zip(found, places, strict=True):
-            image, used = self._cut(index, raw, box, damages)
-            images.append(image)
+        for (index, raw, _), *own in zip(found, *places, strict=True):
+            wanted = [(box, part.size) for box, (part, _) in zip(own, crops, strict=True)]
+            cropped, used = self._cut(index, raw, wanted, damages)
+            images.append(cropped)
             labels.append(self.source.labels[used])
-        return Pictures(np.stack(images), np.array(labels, dtype=np.int64), indices, views, sizes, damages)
+        stacks = _stacked(images, parts)
+        first = stacks.pop("image")[:, 0]
+        return Pictures(first, np.array(labels, dtype=np.int64), indices, views, sizes, damages, stacks)
+
+    def _boxes(
+        self, part: Part, number: int, sizes: NDArray[np.int64], views: Indices, indices: Indices
+    ) -> NDArray[np.float64]:
+        own = numbered(views, number)
+        return boxes(part.crop, sizes, self.preprocess, seed=self.seed, views=own, indices=indices)
 
     def _readable(self, index: int, damages: list[Damage]) -> tuple[int, bytes | Pixels, tuple[int, int]]:
         """The first picture from `index` on whose header can be read."""
@@ -91,18 +105,18 @@ class Cut:
         raise BrokenPictureError("none of the pictures can be read")
 
     def _cut(
-        self, index: int, raw: bytes | Pixels, box: NDArray[np.float64], damages: list[Damage]
-    ) -> tuple[Pixels, int]:
-        """The cut picture and its number; pictures that break only when decoded are replaced like the others, whole."""
+        self, index: int, raw: bytes | Pixels, places: list[tuple[NDArray[np.float64], Size]], damages: list[Damage]
+    ) -> tuple[list[Pixels], int]:
+        """The crops and the picture's number; one that breaks only when decoded is replaced like the others, whole."""
         pre = self.preprocess
         try:
-            return cut(raw, box, pre.size, pre.interpolation, self.channels, pre.orientation), index
+            return cuts(raw, places, pre.interpolation, self.channels, pre.orientation), index
         except BrokenPictureError as error:
             damages.append(Damage(self.source.name(index), str(error)))
         for _ in range(len(self.source)):
             index, raw, _ = self._readable((index + 1) % len(self.source), damages)
             try:
-                return prepare(raw, pre, self.channels), index
+                return [prepare(raw, replace(pre, size=size), self.channels) for _, size in places], index
             except BrokenPictureError as error:
                 damages.append(Damage(self.source.name(index), str(error)))
         raise BrokenPictureError("none of the pictures can be read")
@@ -129,7 +143,7 @@ class Prepare:
         chosen = np.array(kept, dtype=np.int64)
         stack = np.stack(images) if images else np.empty((0, self.channels, *self.preprocess.size), dtype=np.uint8)
         true = np.array(sizes, dtype=np.int64).reshape(-1, 2)
-        return Pictures(stack, self.source.labels[chosen], chosen, np.zeros_like(chosen), true, damages)
+        return Pictures(stack, self.source.labels[chosen], chosen, np.zeros_like(chosen), true, damages, {})
 
 
 def shown(
@@ -170,4 +184,15 @@ def joined(parts: Sequence[Pictures]) -> Pictures:
     if len(parts) == 1:
         return parts[0]
     images, labels, indices, views, sizes = (np.concatenate([part[i] for part in parts]) for i in range(5))
-    return Pictures(images, labels, indices, views, sizes, [damage for part in parts for damage in part.damages])
+    damages = [damage for part in parts for damage in part.damages]
+    further = {name: np.concatenate([part.further[name] for part in parts]) for name in parts[0].further}
+    return Pictures(images, labels, indices, views, sizes, damages, further)
+
+
+def _stacked(images: Sequence[Sequence[Pixels]], parts: Sequence[Part]) -> dict[str, Pixels]:
+    """The crops of all pictures, one list each, by part: (n, crops, channels, height, width)."""
+    stops = np.cumsum([part.crops for part in parts]).tolist()
+    return {
+        part.name: np.array([cropped[stop - part.crops : stop] for cropped in images])
+        for part, stop in zip(parts, stops, strict=True)
+    }

@@ -180,12 +180,24 @@ def cut(
     orientation: Orientation = "upright",
 ) -> Pixels:
     """A box of a picture at a size, for training: (channels, height, width)."""
+    (found,) = cuts(raw, [(box, size)], interpolation, channels, orientation)
+    return found
+
+
+def cuts(
+    raw: bytes | Pixels,
+    places: Sequence[tuple[Numbers, Size]],
+    interpolation: Interpolation,
+    channels: int,
+    orientation: Orientation = "upright",
+) -> list[Pixels]:
+    """Several boxes, each at its size, of a picture that is decoded once: as large as the finest of them wants it."""
     picture = open_picture(raw, orientation)
-    top, left, bottom, right = box.tolist()
-    rows, cols = GAP * size[0] / (bottom - top), GAP * size[1] / (right - left)
+    rows = max(GAP * size[0] / (box[2] - box[0]) for box, size in places)
+    cols = max(GAP * size[1] / (box[3] - box[1]) for box, size in places)
     decoded = picture.decode(channels, (ceil(picture.size[0] * rows), ceil(picture.size[1] * cols)))
-    place = box / decoded.reduction + np.tile(decoded.start, 2)
-    return _resample(decoded.planes, place, size, FILTERS[interpolation])
+    start, resample = np.tile(decoded.start, 2), FILTERS[interpolation]
+    return [_resample(decoded.planes, box / decoded.reduction + start, size, resample) for box, size in places]
 
 
 def prepare(raw: bytes | Pixels, preprocess: Preprocess, channels: int) -> Pixels:

@@ -42,6 +42,15 @@ FIGURES: dict[str, Words] = {
             "各自按自己的取值范围显示，并注明所占方差的比例（参看论文图 7 左）。",
         ),
     ),
+    "input": Words(
+        Both("Filters", "滤波器"),
+        Both(
+            "What sees the pixels of a tokenizer is its input convolution. These are the principal components of its "
+            "filters, each scaled to its own range, with its share of the variance (compare Figure 7, left).",
+            "图像分词器中直接看到像素的是它的输入卷积。这里是该卷积的滤波器的主成分，"
+            "各自按自己的取值范围显示，并注明所占方差的比例（参看论文图 7 左）。",
+        ),
+    ),
     "positions": Words(
         Both("Positions", "位置嵌入"),
         Both(

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from patchwords.layers.initialise import lecun_normal_
+from patchwords.layers.placing import Placing
 from patchwords.layers.tokens import Grid, Special, Tokens
 from patchwords.ops import patches as ops
 
@@ -14,9 +15,7 @@ class Embed(nn.Module):
     The `stem` is the identity, or in a hybrid the ResNet whose feature map is cut instead of the picture.
     """
 
-    def __init__(
-        self, stem: nn.Module, patch: "PatchProjection", special: Special, position: nn.Module, dropout: float
-    ):
+    def __init__(self, stem: nn.Module, patch: "PatchProjection", special: Special, position: Placing, dropout: float):
         super().__init__()
         self.stem = stem
         self.patch = patch
@@ -33,6 +32,13 @@ class Embed(nn.Module):
         """Patch embeddings to the sequence z₀."""
         x = self.special(patches)  # (batch, prefix + patches, width)
         tokens = self.position(Tokens(x, x.shape[1] - patches.shape[1], grid))
+        return tokens.replace(self.drop(tokens.x))
+
+    def glimpse(self, images: Tensor) -> Tokens:
+        """The sequence of a picture of another size: its positions are resampled, and learn through that."""
+        patches, grid = self.project(images)
+        x = self.special(patches)
+        tokens = self.position.elsewhere(Tokens(x, x.shape[1] - patches.shape[1], grid))
         return tokens.replace(self.drop(tokens.x))
 
     def forward(self, images: Tensor) -> Tokens:

@@ -1,7 +1,8 @@
 """The Transformer encoder: eq. 2 and 3 for every layer, then the norm of eq. 4."""
 
 import abc
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 from torch import Tensor, nn
 
@@ -10,6 +11,8 @@ from patchwords.layers.block import Layer
 from patchwords.layers.look import Look
 from patchwords.layers.tokens import Tokens
 from patchwords.layers.unit import Unit
+
+Step = TypeVar("Step")
 
 
 class Encoder(nn.Module, abc.ABC):
@@ -31,10 +34,7 @@ class Encoder(nn.Module, abc.ABC):
 
     def attention(self, tokens: Tokens, at: Sequence[int]) -> list[Tensor]:
         """The weights (batch, heads, tokens, tokens) of the blocks numbered in `at`, from 1, and of no others."""
-        check_layers(at, len(self.blocks))
-        numbered = zip(range(1, max(at, default=0) + 1), self.looks(tokens), strict=False)
-        found = {number: look.weights() for number, look in numbered if number in at}
-        return [found[number] for number in at]
+        return numbered(at, len(self.blocks), self.looks(tokens), lambda look: look.weights())
 
     def trace(self, tokens: Tokens) -> Iterator[Tokens]:
         """The sequence after every block: dense heads and inspection read it, nobody needs hooks."""
@@ -69,6 +69,14 @@ class AtStem(nn.Module):
 
     def forward(self, tokens: Tokens, layer: int) -> Tokens:
         return tokens
+
+
+def numbered(at: Sequence[int], depth: int, steps: Iterable[Step], show: Callable[[Step], Tensor]) -> list[Tensor]:
+    """What the steps numbered in `at`, from 1, have to show; a step after the last of these is not made."""
+    check_layers(at, depth)
+    wanted = zip(range(1, max(at, default=0) + 1), steps, strict=False)
+    shown = {number: show(step) for number, step in wanted if number in at}
+    return [shown[number] for number in at]
 
 
 def check_layers(at: Sequence[int], depth: int) -> None:

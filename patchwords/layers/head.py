@@ -18,6 +18,11 @@ class Linear:
     kind: ClassVar[str] = "linear"
     bias: float = 0.0
 
+    @property
+    def renewed(self) -> "Linear":
+        """What takes its place for other classes (section 3.2)."""
+        return Linear()
+
     def build(self, width: int, classes: int) -> "Head":
         return Head(nn.Identity(), classifier(width, classes, self.bias))
 
@@ -33,12 +38,31 @@ class TanhMLP:
     def __post_init__(self) -> None:
         at_least(1, hidden=1 if self.hidden is None else self.hidden)
 
+    @property
+    def renewed(self) -> Linear:
+        return Linear()
+
     def build(self, width: int, classes: int) -> "Head":
         hidden = self.hidden or width
         return Head(PreLogits(width, hidden), classifier(hidden, classes, self.bias))
 
 
-HeadKind = Linear | TanhMLP
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Distilled:
+    """DeiT: a classifier that learns from the labels and one that learns from a teacher; their mean is the answer."""
+
+    kind: ClassVar[str] = "distilled"
+    bias: float = 0.0
+
+    @property
+    def renewed(self) -> "Distilled":
+        return Distilled()
+
+    def build(self, width: int, classes: int) -> "DistilledHead":
+        return DistilledHead(classifier(width, classes, self.bias), classifier(width, classes, self.bias))
+
+
+HeadKind = Linear | TanhMLP | Distilled
 
 
 class Head(nn.Module):
@@ -54,6 +78,31 @@ class Head(nn.Module):
 
     def forward(self, y: Tensor) -> Tensor:
         return self.classifier(self.represent(y))
+
+    def pair(self, y: Tensor) -> tuple[Tensor, Tensor]:
+        """What learns from labels and what learns from a teacher: here the same logits."""
+        logits = self(y)
+        return logits, logits
+
+
+class DistilledHead(nn.Module):
+    """The class and the distillation token (batch, 2, width) to logits, each by a classifier of its own."""
+
+    def __init__(self, classifier: nn.Module, teacher: nn.Module):
+        super().__init__()
+        self.classifier = classifier
+        self.teacher = teacher
+
+    def represent(self, y: Tensor) -> Tensor:
+        return y.mean(1)
+
+    def forward(self, y: Tensor) -> Tensor:
+        by_label, by_teacher = self.pair(y)
+        return (by_label + by_teacher) / 2
+
+    def pair(self, y: Tensor) -> tuple[Tensor, Tensor]:
+        """What learns from labels and what learns from a teacher."""
+        return self.classifier(y[:, 0]), self.teacher(y[:, 1])
 
 
 class PreLogits(nn.Module):

@@ -35,7 +35,7 @@ class Look(NamedTuple):
         for head in range(0, self.heads, heads):
             for row in range(0, tokens, rows):
                 some, which = slice(head, min(head + heads, self.heads)), slice(row, min(row + rows, tokens))
-                yield some, which, attention.compare(q[:, some], k[:, some], which)
+                yield some, which, attention.compare(q, k, some, which)
 
 
 class Gaze(NamedTuple):

@@ -1,4 +1,4 @@
-"""Eq. 4 and App. D.3: the sequence becomes one vector y."""
+"""Eq. 4 and App. D.3: the sequence becomes one vector y, or two in DeiT."""
 
 import abc
 from dataclasses import dataclass
@@ -54,11 +54,22 @@ class Attend:
         return AttendTokens(width, heads, MLP(width, mlp, activation, dropout=0.0), epsilon, self.over)
 
 
-Pool = ClassToken | Mean | Attend
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BothTokens:
+    """DeiT: the class and the distillation token, each for a classifier of its own."""
+
+    kind: ClassVar[str] = "distilled"
+    norm: ClassVar[str] = "before"
+
+    def build(self, width: int, heads: int, mlp: int, activation: Activation, epsilon: float) -> "Pooling":
+        return TakeBoth()
+
+
+Pool = ClassToken | Mean | Attend | BothTokens
 
 
 class Pooling(nn.Module, abc.ABC):
-    """Tokens to one vector; `reads` says how much of it comes from each token."""
+    """Tokens to the vector that the head sees; `reads` says how much of it comes from each token."""
 
     @abc.abstractmethod
     def forward(self, tokens: Tokens) -> Tensor: ...
@@ -75,6 +86,16 @@ class TakeClass(Pooling):
     def reads(self, tokens: Tokens) -> Tensor:
         shares = tokens.x.new_zeros(tokens.x.shape[:2])
         shares[:, 0] = 1
+        return shares
+
+
+class TakeBoth(Pooling):
+    def forward(self, tokens: Tokens) -> Tensor:
+        return tokens.special[:, :2]  # (batch, 2, width)
+
+    def reads(self, tokens: Tokens) -> Tensor:
+        shares = tokens.x.new_zeros(tokens.x.shape[:2])
+        shares[:, :2] = 0.5
         return shares
 
 

@@ -6,6 +6,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from patchwords.errors import UsageError
+
 Grid = tuple[int, int]
 
 
@@ -46,3 +48,14 @@ class Special(nn.Module):
         """(batch, patches, width) to (batch, prefix + patches, width)."""
         special = [self.get_parameter(f"{name}_token").expand(patches.shape[0], -1, -1) for name in self.counts]
         return torch.cat([*special, patches], 1)
+
+
+def check_special(names: tuple[str, ...]) -> None:
+    rest = list(names)
+    for name in ("class", "distillation"):  # at most one of each, in this order
+        rest = rest[1:] if rest[:1] == [name] else rest
+    if not isinstance(names, tuple) or any(name != "register" for name in rest):
+        raise UsageError(
+            f"special {names!r} is not allowed: at most one class first, then at most one distillation, "
+            "then any register"
+        )

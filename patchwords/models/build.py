@@ -7,8 +7,6 @@ from patchwords.errors import UsageError
 from patchwords.models import names
 from patchwords.models.model import Model
 from patchwords.models.names import Config
-from patchwords.models.resnet import ResNetConfig
-from patchwords.models.vit import ViTConfig
 
 
 def configure(
@@ -19,7 +17,7 @@ def configure(
     channels: int | None = None,
 ) -> Config:
     """The configuration behind a name, with the three numbers that users change."""
-    config = model if isinstance(model, ViTConfig | ResNetConfig) else names.read(model)
+    config = model if isinstance(model, Config) else names.read(model)
     given = {"classes": classes, "image": image, "channels": channels}
     return settings.change(config, {key: value for key, value in given.items() if value is not None})
 

@@ -20,8 +20,16 @@ class Model(nn.Module, abc.ABC):
     def forward(self, images: Tensor) -> Tensor: ...
 
     @abc.abstractmethod
+    def pair(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        """The logits that learn from labels and those that learn from a teacher: one and the same but for DeiT."""
+
+    @abc.abstractmethod
     def represent(self, images: Tensor) -> Tensor:
         """The vector that the classifier sees."""
+
+    def glimpse(self, images: Tensor) -> Tensor:
+        """The same of pictures of another size than the model's: positions that are for one size are resampled."""
+        return self.represent(images)
 
     @abc.abstractmethod
     def features(self, images: Tensor, at: Sequence[int]) -> list[Tensor]:

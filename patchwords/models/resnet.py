@@ -1,6 +1,6 @@
 """ResNet (BiT), the paper's convolutional baseline: GroupNorm for BatchNorm, and standardised convolutions."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from patchwords.errors import UsageError
 from patchwords.layers.bottleneck import PRE, Form, NormReLU, Root, check_groups, stages
-from patchwords.layers.encoder import check_layers
+from patchwords.layers.encoder import numbered
 from patchwords.layers.head import Linear, shares
 from patchwords.layers.look import Gaze
 from patchwords.models.model import Model, Shows
@@ -61,6 +61,13 @@ class ResNet(Model):
         self.norm = NormReLU(config.form.norm(channels)) if config.form.activation == "pre" else nn.Identity()
         self.head = config.head.build(channels, config.classes)
 
+    def trace(self, images: Tensor) -> Iterator[Tensor]:
+        """The map after each stage."""
+        x = self.root(images)
+        for stage in self.stages:
+            x = stage(x)
+            yield x
+
     def maps(self, images: Tensor) -> Tensor:
         """What the mean is taken of: (batch, channels, rows, cols)."""
         x = self.root(images)
@@ -74,14 +81,11 @@ class ResNet(Model):
     def forward(self, images: Tensor) -> Tensor:
         return self.head(self.represent(images))
 
+    def pair(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        return self.head.pair(self.represent(images))
+
     def features(self, images: Tensor, at: Sequence[int]) -> list[Tensor]:
-        check_layers(at, len(self.stages))
-        x, maps = self.root(images), {}
-        for number, stage in enumerate(self.stages, 1):
-            x = stage(x)
-            if number in at:
-                maps[number] = x
-        return [maps[number] for number in at]
+        return numbered(at, len(self.stages), self.trace(images), lambda x: x)
 
     def attention(self, images: Tensor, at: Sequence[int]) -> list[Tensor]:
         raise UsageError(NO_ATTENTION)

@@ -2,52 +2,32 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal
 
 from torch import Tensor, nn
 
 from patchwords.errors import UsageError
 from patchwords.layers.attention import Attention, Biases, NoOffsets
 from patchwords.layers.axial import AxialBlock, AxialEncoder
+from patchwords.layers.bias import Bias, BorrowedBias, SharedBias
 from patchwords.layers.block import Block, Layer, StreamNormBlock
 from patchwords.layers.embed import Embed, PatchProjection
-from patchwords.layers.encoder import AtStem, Encoder, GlobalEncoder, check_layers
+from patchwords.layers.encoder import AtStem, Encoder, GlobalEncoder, numbered
 from patchwords.layers.head import HeadKind, Linear, shares
 from patchwords.layers.look import Gaze
 from patchwords.layers.mlp import MLP, Activation
+from patchwords.layers.offsets import Offsets
+from patchwords.layers.placing import InEncoder, Layerwise
 from patchwords.layers.pool import ClassToken, Pool
-from patchwords.layers.position import Layerwise, Learned1D, Offsets, Position, Relative
-from patchwords.layers.tokens import Grid, Special, Tokens
+from patchwords.layers.position import Learned1D, Position, Relative, RelativeBias
+from patchwords.layers.tokens import Grid, Special, Tokens, check_special
 from patchwords.models.hybrid import ResNetFeatures, ResNetStem
 from patchwords.models.model import Model, Shows
 from patchwords.ops import patches
-from patchwords.settings import at_least, check
+from patchwords.settings import at_least, below_one, check
 
-
-class Size(NamedTuple):
-    depth: int
-    width: int
-    mlp: int
-    heads: int
-
-
-SIZES = {
-    "Mu": Size(1, 32, 128, 2),
-    "Ti": Size(12, 192, 768, 3),
-    "S": Size(12, 384, 1536, 6),
-    "M": Size(12, 512, 2048, 8),
-    "B": Size(12, 768, 3072, 12),  # Table 1
-    "L": Size(24, 1024, 4096, 16),  # Table 1
-    "H": Size(32, 1280, 5120, 16),  # Table 1
-    "So400m": Size(27, 1152, 4304, 16),
-    "g": Size(40, 1408, 6144, 16),
-    "g-opt": Size(40, 1536, 6144, 16),
-    "G": Size(48, 1664, 8192, 16),
-    "G-opt": Size(48, 1536, 8192, 16),
-    "e": Size(56, 1792, 15360, 16),
-}
-
-MOST_LAYERS, MOST_TOKENS = 1000, 1 << 20  # beyond any use, and building or attending would not end
+# Beyond any use, and building or attending would not end; pairs of tokens, for which each block keeps an index.
+MOST_LAYERS, MOST_TOKENS, MOST_PAIRS = 1000, 1 << 20, 1 << 29
 
 BLOCKS: dict[str, type[Layer]] = {"pre-norm": Block, "stream-norm": StreamNormBlock}
 
@@ -89,9 +69,7 @@ class ViTConfig:
         self._check_tokens()
 
     def _check_sizes(self) -> None:
-        for name in ("dropout", "weight_dropout", "stochastic_depth"):
-            if not 0 <= getattr(self, name) < 1:
-                raise UsageError(f"{name} {getattr(self, name)} is no share: choose one from 0 up to, but below, 1")
+        below_one(dropout=self.dropout, weight_dropout=self.weight_dropout, stochastic_depth=self.stochastic_depth)
         if not 0 < self.epsilon < 1:
             raise UsageError(f"epsilon {self.epsilon} is not between 0 and 1")
         if self.depth > MOST_LAYERS:
@@ -103,18 +81,37 @@ class ViTConfig:
             raise UsageError(f"position {kind} needs a width that {divisor} divides, not {self.width}")
 
     def _check_tokens(self) -> None:
-        registers = self.special[1:] if self.special[:1] == ("class",) else self.special
-        if not isinstance(self.special, tuple) or any(name != "register" for name in registers):
-            raise UsageError(f"special {self.special!r} is not allowed: at most one class first, then any register")
+        check_special(self.special)
         if self.pool.kind == "class" and self.special[:1] != ("class",):
             raise UsageError(
                 'pool "class" needs the class token first: special = ["class"], or choose pool "mean" or "map"'
             )
+        self._check_distilled()
         if self.encoder == "axial" and self.special:
             raise UsageError('the axial encoder has no place for special tokens: special = [] and pool "mean" or "map"')
+        if self.encoder == "axial" and self.position.kind == "relative-bias":
+            raise UsageError(
+                'position "relative-bias" is for attention between all patches, not along an axis: choose "relative"'
+            )
         if self.tokens > MOST_TOKENS:
             raise UsageError(
                 f"{self.tokens} tokens are more than {MOST_TOKENS}: choose larger patches or smaller pictures"
+            )
+        if self.position.kind == "relative-bias" and self.depth * self.tokens**2 > MOST_PAIRS:
+            raise UsageError(
+                f"{self.tokens} tokens have more pairs than biases can be kept for in {self.depth} layers: "
+                "choose larger patches or smaller pictures"
+            )
+
+    def _check_distilled(self) -> None:
+        if (self.pool.kind == "distilled") != (self.head.kind == "distilled"):
+            raise UsageError(
+                f'pool "{self.pool.kind}" and head "{self.head.kind}" do not go together: a distilled head has a '
+                "classifier for each of the two tokens of a distilled pool; choose both, or neither"
+            )
+        if self.pool.kind == "distilled" and self.special[:2] != ("class", "distillation"):
+            raise UsageError(
+                'pool "distilled" needs both tokens first: special = ["class", "distillation"], or choose another pool'
             )
 
     @property
@@ -154,14 +151,17 @@ class ViT(Model):
         y = self.pool(z)  # eq. 4
         return self.head(y)
 
+    def pair(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        return self.head.pair(self.pool(self.encoder(self.embed(images))))
+
     def represent(self, images: Tensor) -> Tensor:
         return self.head.represent(self.pool(self.encoder(self.embed(images))))
 
+    def glimpse(self, images: Tensor) -> Tensor:
+        return self.head.represent(self.pool(self.encoder(self.embed.glimpse(images))))
+
     def features(self, images: Tensor, at: Sequence[int]) -> list[Tensor]:
-        check_layers(at, self.config.depth)
-        trace = zip(range(1, max(at, default=0) + 1), self.encoder.trace(self.embed(images)), strict=False)
-        maps = {number: tokens.map for number, tokens in trace if number in at}
-        return [maps[number] for number in at]
+        return numbered(at, self.config.depth, self.encoder.trace(self.embed(images)), lambda tokens: tokens.map)
 
     def attention(self, images: Tensor, at: Sequence[int]) -> list[Tensor]:
         return self.encoder.attention(self.embed(images), at)
@@ -196,7 +196,7 @@ class ViT(Model):
 
     def positions(self) -> Tensor:
         config = self.config
-        if config.position.kind in ("none", "relative"):
+        if config.position.kind in ("none", "relative", "relative-bias"):
             raise UsageError(f"positions of kind {config.position.kind} add nothing to a patch for its place")
         rows, cols = config.grid
         weight = self.embed.patch.weight
@@ -213,7 +213,7 @@ def embed(config: ViTConfig) -> Embed:
         stem,
         PatchProjection(channels, config.width, config.patch),
         Special(config.special, config.width),
-        table if config.position.at == "stem" else nn.Identity(),
+        table if config.position.at == "stem" else InEncoder(),
         config.dropout,
     )
 
@@ -221,11 +221,16 @@ def embed(config: ViTConfig) -> Embed:
 def encoder(config: ViTConfig) -> Encoder:
     norm = nn.LayerNorm(config.width, eps=config.epsilon) if config.pool.norm == "before" else nn.Identity()
     rates = [config.stochastic_depth * i / max(config.depth - 1, 1) for i in range(config.depth)]
-    if config.encoder == "global":
-        return GlobalEncoder([block(config, config.tokens, rate) for rate in rates], layerwise(config), norm)
-    rows, cols = config.grid
-    pairs = [AxialBlock(block(config, cols, rate), block(config, rows, rate)) for rate in rates]
-    return AxialEncoder(pairs, layerwise(config), norm)
+    if config.encoder == "axial":
+        rows, cols = config.grid
+        halves = [[block(config, offsets(config, length), rate) for length in (cols, rows)] for rate in rates]
+        return AxialEncoder([AxialBlock(*pair) for pair in halves], layerwise(config), norm)
+    if config.position == RelativeBias(at="shared"):
+        shared = offsets(config, config.tokens)
+        blocks = [block(config, BorrowedBias(shared), rate) for rate in rates]
+        return GlobalEncoder(blocks, SharedBias(shared, config.grid), norm)
+    blocks = [block(config, offsets(config, config.tokens), rate) for rate in rates]
+    return GlobalEncoder(blocks, layerwise(config), norm)
 
 
 def layerwise(config: ViTConfig) -> nn.Module:
@@ -236,12 +241,17 @@ def layerwise(config: ViTConfig) -> nn.Module:
     return Layerwise([config.position.build(config.width, config.grid, config.special) for _ in range(tables)])
 
 
-def block(config: ViTConfig, tokens: int, rate: float) -> Layer:
+def offsets(config: ViTConfig, tokens: int) -> nn.Module:
+    """What an attention layer over so many tokens adds to its logits."""
     match config.position:
         case Relative(std=std):
-            offsets: nn.Module = Offsets(tokens, config.width // config.heads, std)
-        case _:
-            offsets = NoOffsets()
+            return Offsets(tokens, config.width // config.heads, std)
+        case RelativeBias():
+            return Bias(config.grid, len(config.special), config.heads)
+    return NoOffsets()
+
+
+def block(config: ViTConfig, offsets: nn.Module, rate: float) -> Layer:
     return BLOCKS[config.block](
         Attention(config.width, config.heads, config.biases, offsets, config.dropout, config.weight_dropout),
         MLP(config.width, config.mlp, config.activation, config.dropout),

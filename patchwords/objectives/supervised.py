@@ -8,8 +8,8 @@ from torch.nn import functional as F
 
 from patchwords.errors import UsageError
 from patchwords.models.model import Model
-from patchwords.objectives.objective import Batch, Numbers, Objective
-from patchwords.settings import check
+from patchwords.objectives.objective import Batch, Numbers, Objective, Surroundings
+from patchwords.settings import below_one, check
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -17,15 +17,24 @@ class Supervised:
     """The kind of cross-entropy, and the share of every target that is spread over all classes."""
 
     kind: ClassVar[str] = "supervised"
+    following: ClassVar[str] = ""  # its scores speak for themselves
     loss: Literal["softmax", "sigmoid"] = "softmax"
     smoothing: float = 0.0
+    mixed: Literal["shares", "whole"] = "shares"  # whether a mixed picture is each of its classes in part, or wholly
 
     def __post_init__(self) -> None:
         check(self)
-        if not 0 <= self.smoothing < 1:
-            raise UsageError(f"smoothing {self.smoothing} is no share: choose one from 0 up to, but below, 1")
+        below_one(smoothing=self.smoothing)
+        if self.mixed == "whole" and self.loss == "softmax":
+            raise UsageError(
+                "mixed whole makes a picture wholly of two classes, which no softmax can say: use loss sigmoid"
+            )
 
-    def build(self, model: Model) -> "Classification":
+    def classes(self, of_data: int) -> int:
+        """How many the model's head has: those of the data."""
+        return of_data
+
+    def build(self, model: Model, around: Surroundings) -> "Classification":
         return Classification(model, self)
 
 
@@ -44,12 +53,10 @@ class Classification(Objective):
         right = logits.argmax(1) == target.argmax(1)
         return cross_entropy(logits, target, self.settings), {"accuracy": right.float().mean()}
 
-    def after_step(self, progress: float) -> None:
-        """Nothing follows the model here."""
-
 
 def cross_entropy(logits: Tensor, target: Tensor, settings: Supervised) -> Tensor:
     """The mean over the batch; sigmoids are summed over the classes, as in big_vision."""
+    target = target.gt(0).to(target.dtype) if settings.mixed == "whole" else target  # DeiT III
     target = target * (1 - settings.smoothing) + settings.smoothing / target.shape[1]
     if settings.loss == "softmax":
         return F.cross_entropy(logits, target)

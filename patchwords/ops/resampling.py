@@ -1,5 +1,9 @@
-"""Section 3.2: learned tables and kernels for another resolution. Resampling happens once, when weights are loaded."""
+"""Section 3.2: learned tables and kernels for another resolution. Resampling happens once, when weights are loaded.
 
+In a forward (`stretch_table`) it is a product with constant matrices: exact, compiled, deterministic on every device.
+"""
+
+from functools import lru_cache
 from typing import Literal
 
 import torch
@@ -27,6 +31,34 @@ def resample_table(table: Tensor, old: Grid, new: Grid, convention: Convention =
     maps = table[:, special:].double().mT.unflatten(2, old)  # (1, width, rows, cols)
     maps = F.interpolate(maps, size=new, **CONVENTIONS[convention])  # type: ignore[arg-type]
     return torch.cat([table[:, :special], maps.flatten(2).mT.to(table.dtype)], 1)
+
+
+def stretch_table(table: Tensor, old: Grid, new: Grid) -> Tensor:
+    """The same as `resample_table` by the convention "bicubic", for tables that learn through it."""
+    special = table.shape[1] - old[0] * old[1]
+    down, across = (cubic(*sides, table.dtype, table.device) for sides in zip(old, new, strict=True))
+    maps = torch.einsum("nr,mc,brcw->bnmw", down, across, table[:, special:].unflatten(1, old))
+    return torch.cat([table[:, :special], maps.flatten(1, 2)], 1)
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def cubic(old: int, new: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """The matrix (new, old) that resamples a line, made once; a compiler takes it as it is."""
+    return _cubic(old, new, dtype, device)
+
+
+@lru_cache(maxsize=64)
+@torch.inference_mode(False)  # it will be needed by a backward pass, whoever asks first
+def _cubic(old: int, new: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    each = torch.eye(old, dtype=torch.float64)[:, None, :, None]  # (old, 1, old, 1): a line each
+    lines = F.interpolate(each, size=(new, 1), mode="bicubic", align_corners=False)
+    return lines[:, 0, :, 0].mT.to(device, dtype)
+
+
+def resample_window(table: Tensor, old: Grid, new: Grid) -> Tensor:
+    """Swin's biases (offsets, heads) for another window: the map of all offsets, bicubic."""
+    sides, others = ((2 * window[0] - 1, 2 * window[1] - 1) for window in (old, new))
+    return resample_table(table[None], sides, others, "bicubic")[0]
 
 
 def resample_line(table: Tensor, length: int) -> Tensor:

@@ -202,7 +202,7 @@ def _subject(
             raise UsageError("image and heads belong to the opening of a file: give them to open_subject")
         subject = model
     else:
-        if not Path(model).exists() and architectures.GRAMMAR.fullmatch(str(model)):
+        if not Path(model).exists() and architectures.fits(str(model)):
             raise UsageError(UNTRAINED.format(model))
         size = (image, image) if isinstance(image, int) else image
         subject = open_subject(model, image=size, heads=heads, fetch=fetch)

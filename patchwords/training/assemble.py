@@ -1,39 +1,39 @@
 """The parts of a run, put together from a recipe, a data set and a model."""
 
 import math
-from collections.abc import Generator
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from itertools import starmap
 
 import numpy as np
 import torch
 
-from patchwords.data.broken import Broken, Damage
+from patchwords.data.broken import Broken
 from patchwords.data.cache import Held, hold
 from patchwords.data.finish import Finish
-from patchwords.data.loader import Cut, Prepare
+from patchwords.data.loader import Cut
 from patchwords.data.order import Order, share
 from patchwords.data.sources.source import Data
-from patchwords.errors import NonFiniteError, UsageError
-from patchwords.evaluation.classify import classify
+from patchwords.errors import UsageError
 from patchwords.models.model import Model
-from patchwords.objectives.objective import Objective
+from patchwords.objectives.kinds import guides_of
+from patchwords.objectives.objective import Guide, Objective, Surroundings
 from patchwords.speed.precision import scaler
 from patchwords.speed.prepare import prepare
 from patchwords.training import duration, optimizer
 from patchwords.training.average import Average
 from patchwords.training.distributed import World
-from patchwords.training.evaluate import Answers, answers
-from patchwords.training.feed import Cached, Streamed, judged, judged_held
+from patchwords.training.feed import Cached, Streamed
 from patchwords.training.groups import freeze, groups
+from patchwords.training.guides import guide_answers, open_guide
+from patchwords.training.judge import ByAnswers, ByLoss, Judge
 from patchwords.training.keeper import RunKeeper
 from patchwords.training.loop import Feed, Loop, State
 from patchwords.training.recipe import Recipe
 from patchwords.training.run.folder import RunFolder
+from patchwords.training.run.same import same_guide
 from patchwords.training.schedule import Plan
 from patchwords.training.signals import StoppedError, Wish
-from patchwords.training.update import Loaded, Update
+from patchwords.training.update import Update
 from patchwords.training.watch import Watcher
 from patchwords.weights.card import Card
 
@@ -47,6 +47,7 @@ class Setting:
     world: World
     watcher: Watcher
     wish: Wish
+    guides: dict[str, str] = field(default_factory=dict)  # digests, by setting; run.json keeps them
 
     @cached_property
     def broken(self) -> Broken:
@@ -71,20 +72,26 @@ def parts(setting: Setting, model: Model, card: Card) -> Parts:
     assert isinstance(recipe.batch, int), "`auto` was settled before"
     model.to(world.device)
     freeze(model, recipe.freeze)
-    objective = recipe.objective.build(model)
-    if lacking := [key for key in objective.needs if key not in Finish.gives]:
-        raise UsageError(
-            f"objective {recipe.objective.kind} needs {', '.join(lacking)}, and {setting.data.name} has none"
-        )
+    objective = recipe.objective.build(model, surroundings(setting, card)).to(world.device)
+    finish = Finish(
+        recipe.data.augment,
+        recipe.data.mix,
+        card.preprocess,
+        len(setting.data.classes),
+        recipe.seed,
+        recipe.data.glimpses,
+    )
+    _check_needs(objective, recipe, finish)
     kinds = groups(objective, decay=recipe.optimizer.decay, layer_decay=recipe.optimizer.layer_decay)
     prepare(objective, recomputed=recipe.recompute, compiled=recipe.compile)
     order = Order(recipe.seed, len(setting.data.train), recipe.data.augment.repeats)
     part = share(recipe.batch, world.rank, world.size)
     update = Update(
         module=world.wrap(objective),
+        objective=objective,
         optimizer=optimizer.build(recipe.optimizer, kinds, world.device),
         scaler=scaler(recipe.precision, world.device),
-        finish=Finish(recipe.data.augment, recipe.data.mix, card.preprocess, len(card.classes), recipe.seed),
+        finish=finish,
         world=world,
         watcher=setting.watcher,
         precision=recipe.precision,
@@ -96,6 +103,39 @@ def parts(setting: Setting, model: Model, card: Card) -> Parts:
     )
     average = Average(model, recipe.average) if recipe.average else None
     return Parts(objective, average, order, feed_of(setting, card, order, part), update)
+
+
+def _check_needs(objective: Objective, recipe: Recipe, finish: Finish) -> None:
+    one = np.zeros(1, dtype=np.int64)
+    given = {*finish.gives, *objective.drawn(recipe.seed, one, one)}
+    if lacking := [key for key in objective.needs if key not in given]:
+        raise UsageError(f"objective {recipe.objective.kind} needs {', '.join(lacking)}, which the data does not give")
+
+
+def surroundings(setting: Setting, card: Card) -> Surroundings:
+    """What an objective may ask."""
+    return Surroundings(
+        preprocess=card.preprocess,
+        classes=setting.data.classes,
+        open=partial(_guide, setting),
+        answers=lambda guide: guide_answers(
+            guide,
+            setting.recipe,
+            setting.data.train,
+            card,
+            setting.world.device,
+            setting.broken,
+            partial(_working, setting, "asking the teacher about the pictures to train with"),
+        ),
+    )
+
+
+def _guide(setting: Setting, name: str) -> Guide:
+    """A model to learn from; a run that goes on gets the one that it began with, or none."""
+    guide = open_guide(name, setting.world.device)
+    for key in (key for key, named in guides_of(setting.recipe.objective).items() if named == name):
+        same_guide(key, name, guide.digest, setting.guides.setdefault(key, guide.digest))
+    return guide
 
 
 def assemble(setting: Setting, model: Model, card: Card, folder: RunFolder) -> Loop:
@@ -111,7 +151,7 @@ def assemble(setting: Setting, model: Model, card: Card, folder: RunFolder) -> L
         plan=plan,
         lr=optimizer.scaled(recipe.optimizer, update.batch),
         feed=made.feed,
-        judge=Judgement(setting, model, card, made.average),
+        judge=judge_of(setting, made.objective, card, made.average),
         keeper=RunKeeper(
             folder=folder,
             objective=made.objective,
@@ -134,6 +174,23 @@ def assemble(setting: Setting, model: Model, card: Card, folder: RunFolder) -> L
         patience=recipe.patience,
         nonfinite=recipe.nonfinite,
         minutes=recipe.minutes,
+    )
+
+
+def judge_of(setting: Setting, objective: Objective, card: Card, average: Average | None) -> Judge:
+    """By its answers where the model has classes; else by what the objective itself says."""
+    kept = held(setting, card, "val") if setting.recipe.data.cache != "none" else None
+    kind = ByAnswers if card.model.classes else ByLoss
+    return kind(
+        recipe=setting.recipe,
+        data=setting.data,
+        world=setting.world,
+        wish=setting.wish,
+        broken=setting.broken,
+        objective=objective,
+        card=card,
+        average=average,
+        cache=kept,
     )
 
 
@@ -162,7 +219,7 @@ def feed_of(setting: Setting, card: Card, order: Order, part: slice) -> Feed:
     """Batches from files, or from a cache that is filled here."""
     recipe, source, world = setting.recipe, setting.data.train, setting.world
     assert isinstance(recipe.batch, int)
-    cut = Cut(source, recipe.data.crop, card.preprocess, card.model.channels, recipe.seed)
+    cut = Cut(source, recipe.data.crop, card.preprocess, card.model.channels, recipe.seed, recipe.data.glimpses)
     if recipe.data.cache == "none":
         return Streamed(cut, order, recipe.batch, part, recipe.data.loading, setting.broken)
     return Cached(held(setting, card, "train"), cut, order, recipe.batch, part, world.device)
@@ -179,60 +236,12 @@ def held(setting: Setting, card: Card, split: str) -> Held:
         setting.world.device if fed.cache == "device" else torch.device("cpu"),
         fed.loading,
         setting.broken,
-        partial(_decoding, setting, split),
+        partial(_working, setting, f"decoding the pictures to {split} with"),
     )
 
 
-def _decoding(setting: Setting, split: str, done: int, total: int) -> None:
+def _working(setting: Setting, what: str, done: int, total: int) -> None:
     """Tells how far it is; asked to stop, it leaves, since nothing is there yet that could be lost."""
-    setting.watcher.working(f"decoding the pictures to {split} with", done, total)
+    setting.watcher.working(what, done, total)
     if number := setting.wish.number:
-        raise StoppedError(number, f"stopped by signal {number} while the pictures were decoded: nothing is lost")
-
-
-@dataclass
-class Judgement:
-    """The scores of a model, or of its average where there is one, on the validation pictures."""
-
-    setting: Setting
-    model: Model
-    card: Card
-    average: Average | None
-    cache: Held | None = field(init=False, default=None)
-
-    def __post_init__(self) -> None:
-        if self.setting.recipe.data.cache != "none":
-            self.cache = held(self.setting, self.card, "val")
-
-    def __call__(self) -> dict[str, float] | None:
-        if self.average is None:
-            return self._scores()
-        with self.average.applied(self.model):
-            return self._scores()
-
-    def _scores(self) -> dict[str, float] | None:
-        found = self.answers()
-        if found is None:
-            return None
-        logits, labels, _ = found
-        if not np.isfinite(logits).all():
-            raise NonFiniteError("the model's answers are not finite any more, and were not saved: lower optimizer.lr")
-        for found_there in self.setting.world.gathered(self.setting.broken.found):
-            self.setting.broken.add(starmap(Damage, found_there.items()))
-        scores = classify(logits, labels, loss=self.setting.recipe.objective.loss).numbers()
-        told: dict[str, float] = self.setting.world.told(scores)  # one opinion, to the last bit, of what is best
-        return told
-
-    def answers(self, split: str = "val") -> Answers | None:
-        """Logits, labels and numbers of all pictures; None when it was asked to stop."""
-        setting, pictures = self.setting, self._pictures(split)
-        return answers(
-            self.model, pictures, self.card.preprocess, setting.recipe.precision, setting.world, setting.wish
-        )
-
-    def _pictures(self, split: str) -> Generator[Loaded]:
-        setting = self.setting
-        if self.cache is not None and split == "val":
-            return judged_held(self.cache, setting.world)
-        prepare = Prepare(setting.data.splits[split], self.card.preprocess, self.card.model.channels)
-        return judged(prepare, setting.world, setting.recipe.data.loading, setting.broken)
+        raise StoppedError(number, f"stopped by signal {number} while {what}: nothing is lost")

@@ -40,6 +40,9 @@ class World:
         if self.size == 1:
             return module
         devices = [self.device] if self.device.type == "cuda" else None
+        # Buffers are equal in all processes, or each one's own until a step ends; how to say so differs by version.
+        names = [name for name, _ in module.named_buffers()]
+        DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(module, names)
         return DistributedDataParallel(module, device_ids=devices)
 
     def most(self, number: int) -> int:

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from patchwords.data.broken import Broken
 from patchwords.data.cache import Held
 from patchwords.data.loader import Cut, Loading, Prepare, scored, shown
-from patchwords.data.order import Order
+from patchwords.data.order import Indices, Order
 from patchwords.training.distributed import World
 from patchwords.training.update import Loaded
 
@@ -31,7 +32,8 @@ class Streamed:
         every = shown(self.cut, self.order, self.batch, self.part, range(start, stop), self.loading, self.broken)
         for pictures in every:
             images, labels = torch.from_numpy(pictures.images), torch.from_numpy(pictures.labels)
-            yield Loaded(images, labels, pictures.indices, pictures.views)
+            further = {name: torch.from_numpy(stack) for name, stack in pictures.further.items()}
+            yield Loaded(images, labels, pictures.indices, pictures.views, further)
 
 
 @dataclass(frozen=True)
@@ -49,11 +51,15 @@ class Cached:
         rows = range(*self.part.indices(self.batch))
         for step in range(start, stop):
             indices, views = self.order.take(step * self.batch + rows.start, step * self.batch + rows.stop)
-            images = self.held.cut(
-                self.cut.crop, self.cut.preprocess, self.device, seed=self.cut.seed, views=views, indices=indices
-            )
+            crops = self._crops(indices, views)
+            images = crops.pop("image")[:, 0]
             labels = torch.from_numpy(self.held.labels[self.held.rows(indices)])
-            yield Loaded(images, labels, indices, views)
+            yield Loaded(images, labels, indices, views, crops)
+
+    def _crops(self, indices: Indices, views: Indices) -> dict[str, Tensor]:
+        cut = self.cut
+        parts = cut.glimpses.parts(cut.crop, cut.preprocess.size)
+        return self.held.crops(parts, cut.preprocess, self.device, seed=cut.seed, views=views, indices=indices)
 
 
 def judged(prepare: Prepare, world: World, loading: Loading, broken: Broken) -> Generator[Loaded]:

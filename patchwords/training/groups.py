@@ -7,7 +7,7 @@ from typing import Any
 from torch import nn
 
 from patchwords.errors import UsageError
-from patchwords.layers.position import Layerwise
+from patchwords.layers.placing import Layerwise
 from patchwords.layers.unit import Unit
 from patchwords.models.model import Model
 

@@ -25,6 +25,7 @@ from patchwords.training.watch import Moment, Watcher
 
 ROWS = 20  # of training metrics in an epoch, at most
 MOST_ROLLBACKS = 10
+LAST = "last"  # no score: the later model is the better one
 
 
 @dataclass
@@ -225,7 +226,8 @@ class Loop:
         if scores is None:
             self._leave(self.world.most(self.wish.number))
             return
-        value, state = scores[self.best], self.state
+        state = self.state
+        value = float(state.step) if self.best == LAST else scores[self.best]
         better = state.best is None or (value < state.best if self.best in LOWER_IS_BETTER else value > state.best)
         if better:
             state.best, state.best_step = value, state.step
@@ -234,7 +236,7 @@ class Loop:
         state.stopped = bool(self.patience) and state.waited >= self.patience
         row = {"kind": "val", "step": state.step, "epoch": round(state.step / self.per_epoch, 6), **scores}
         self.keeper.row(row)
-        self.watcher.scored(row, better)
+        self.watcher.scored(row, better and self.best != LAST)
         if state.stopped or state.step >= self.total:
             self._save()
         self.clock.lap()  # the next row tells the speed of training alone

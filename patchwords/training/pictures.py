@@ -3,7 +3,7 @@
 from functools import partial
 
 from patchwords.data.check.check import check
-from patchwords.data.sources.door import open_data
+from patchwords.data.sources.door import open_data, open_pictures
 from patchwords.data.sources.source import Data
 from patchwords.errors import DataError
 from patchwords.training.recipe import Recipe
@@ -23,7 +23,8 @@ def opened(given: str | Data, recipe: Recipe, watcher: Watcher, *, offline: bool
 
 def _brought(given: str, recipe: Recipe, watcher: Watcher, offline: bool, mirror: str) -> Data:
     fetching = partial(watcher.working, f"downloading {given}")
-    return open_data(given, split=recipe.data.validation, offline=offline, mirror=mirror, progress=fetching)
+    opens = open_data if recipe.objective.classes(2) else open_pictures
+    return opens(given, split=recipe.data.validation, offline=offline, mirror=mirror, progress=fetching)
 
 
 def look(data: Data, recipe: Recipe, watcher: Watcher) -> None:

@@ -11,12 +11,14 @@ from typing import Any, Literal
 
 from patchwords import settings
 from patchwords.data.augment.augment import Augment
+from patchwords.data.glimpses import Glimpses
 from patchwords.data.loader import Loading
 from patchwords.data.mix import Mix
 from patchwords.data.preprocess import Interpolation, Preprocess
 from patchwords.data.sources.split import Split
 from patchwords.data.transforms import CropKind, RandomCrop
 from patchwords.errors import UsageError
+from patchwords.objectives.kinds import ObjectiveKind
 from patchwords.objectives.supervised import Supervised
 from patchwords.ops.resampling import Convention
 from patchwords.settings import at_least, check
@@ -27,7 +29,15 @@ from patchwords.training.schedule import Schedule
 
 MOST_PARENTS = 8
 Measure = Literal[
-    "accuracy", "balanced_accuracy", "top5", "macro_f1", "loss", "negative_log_likelihood", "brier", "calibration_error"
+    "accuracy",
+    "balanced_accuracy",
+    "top5",
+    "macro_f1",
+    "loss",
+    "negative_log_likelihood",
+    "brier",
+    "calibration_error",
+    "last",  # no score: the model after the last step
 ]
 HOW = ("data.workers", "data.timeout", "keep", "minutes")  # may change on resume, and change nothing
 BITS = ("micro", "compile", "recompute", "threads")  # may change too, and the last bits with them
@@ -39,6 +49,7 @@ class DataRecipe:
 
     validation: Split = field(default_factory=Split)
     crop: CropKind = field(default_factory=RandomCrop)
+    glimpses: Glimpses = field(default_factory=Glimpses)
     augment: Augment = field(default_factory=Augment)
     mix: Mix = field(default_factory=Mix)
     fit: Literal["squash", "crop", "centre"] | None = None
@@ -54,6 +65,7 @@ class DataRecipe:
     def __post_init__(self) -> None:
         check(self)
         self.loading  # noqa: B018  (checks workers and timeout)
+        self.glimpses.expect(self.crop, mixed=bool(self.mix.mixup or self.mix.cutmix))
         if not 0 <= self.broken <= 1:
             raise UsageError(f"broken {self.broken} is no share of the pictures: choose one from 0 to 1")
 
@@ -77,7 +89,7 @@ class Recipe:
     weights: str = ""
     image: tuple[int, int] | None = None
     positions: Convention = "paper"
-    objective: Supervised = field(default_factory=Supervised)
+    objective: ObjectiveKind = field(default_factory=Supervised)
     data: DataRecipe = field(default_factory=DataRecipe)
     batch: int | Literal["auto"] = 64
     micro: int = 0
@@ -112,6 +124,13 @@ class Recipe:
             raise UsageError(f"micro {self.micro} would part pairs that are mixed: choose an even number")
         if not 0 <= self.average < 1:
             raise UsageError(f"average {self.average} is no decay: choose one from 0 (none) up to, but below, 1")
+        if self.best != "last" and not self.objective.classes(2):
+            raise UsageError(f'objective {self.objective.kind} has no labels to choose the best by: set best to "last"')
+        if self.best == "last" and self.patience:
+            raise UsageError(
+                f'patience {self.patience} waits for a better score, and with best = "last" none is compared: '
+                "set patience to 0, or best to a score"
+            )
         if not self.clip >= 0 or not self.minutes > 0:
             raise UsageError(f"clip {self.clip} must be 0 (none) or more, and minutes {self.minutes} above 0")
 

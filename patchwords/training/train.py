@@ -13,20 +13,22 @@ from patchwords.errors import PatchwordsError, ResourceError, UsageError
 from patchwords.evaluation.classify import Scores
 from patchwords.models.model import Model
 from patchwords.training import recipe as recipes
-from patchwords.training.assemble import Judgement, Setting, assemble, due_steps, plan_of
+from patchwords.training.assemble import Setting, assemble, due_steps, plan_of
 from patchwords.training.board import board
 from patchwords.training.clock import peak
 from patchwords.training.conditions import determined, threads
 from patchwords.training.distributed import World, world
 from patchwords.training.fit import settled
 from patchwords.training.groups import freeze
+from patchwords.training.guides import placed
+from patchwords.training.judge import Judge, Result
 from patchwords.training.keeper import RunKeeper
 from patchwords.training.loop import Loop
 from patchwords.training.pictures import look, opened
 from patchwords.training.recipe import Recipe, asked, choose
 from patchwords.training.result import conclude, report, tested
 from patchwords.training.run import checkpoint
-from patchwords.training.run.describe import describe
+from patchwords.training.run.describe import add, describe
 from patchwords.training.run.environment import differences, environment
 from patchwords.training.run.folder import RunFolder
 from patchwords.training.run.same import how, same_data, same_place, unchanged
@@ -39,12 +41,24 @@ from patchwords.weights.load import card_of, load
 
 @dataclass(frozen=True)
 class Run:
-    """What a training leaves: its folder, with the report in it, and the scores of the best model."""
+    """What a training leaves: its folder, with the report in it, and how the best model did."""
 
     folder: Path
-    scores: Scores
-    test: Scores | None = None  # of the pictures put aside for a test, where there are any
+    result: Result  # on the validation pictures
+    tested: Result | None = None  # on those put aside for a test, where there are any
     signal: int = 0  # that came when there was nothing left to stop
+    following: str = ""  # what to do next with a model that has no answers yet
+
+    @property
+    def scores(self) -> Scores:
+        """Of the model's answers to the validation pictures."""
+        if self.result.scores is None:
+            raise UsageError(f"the run in {self.folder} learned without labels: it has `result.numbers`, and no scores")
+        return self.result.scores
+
+    @property
+    def test(self) -> Scores | None:
+        return self.tested.scores if self.tested else None
 
     @property
     def model(self) -> Model:
@@ -119,7 +133,7 @@ def _start(
     watcher: Watcher,
     wishes: Wishes,
 ) -> Run:
-    recipe = choose(given.name if isinstance(given, Data) else given, name, changes)
+    recipe = placed(choose(given.name if isinstance(given, Data) else given, name, changes))
     data = opened(given, recipe, watcher, offline=wishes.offline, mirror=wishes.mirror)
     if here.leads and data is not given:
         look(data, recipe, watcher)
@@ -132,10 +146,10 @@ def _start(
         setting = Setting(recipe, data, here, watcher, wish)
         if here.leads:
             describe(folder, recipe, data, here.device, called=wishes.called or _called(given), again=wishes.again)
-        loop, keeper, judgement = _assembled(setting, model, card, folder, wishes)
+        loop, keeper, judge = _assembled(setting, model, card, folder, wishes)
         if here.leads:
             _first(loop, keeper)
-        return _run(loop, keeper, judgement)
+        return _run(loop, keeper, judge)
 
 
 def _resume(
@@ -148,10 +162,12 @@ def _resume(
     wishes: Wishes,
 ) -> Run:
     with RunFolder.reopen(path) if here.leads else RunFolder.visit(path) as folder:
-        stored, run = recipes.read(path / "recipe.toml"), json.loads((path / "run.json").read_text("utf-8"))
+        stored = recipes.read(path / "recipe.toml")
+        run = json.loads((path / "run.json").read_text("utf-8"))
         if "again" in run and not isinstance(given, Data):
             raise UsageError(f"{path} is one training of several: go on with all of them, `{run['again']}`")
-        recipe = unchanged(stored, name, changes)
+        guides = run.get("guides", {})
+        recipe = unchanged(stored, name, changes, guides)
         data = opened(given or run["data"], recipe, watcher, offline=wishes.offline, mirror=wishes.mirror)
         same_data(data, json.loads((path / "data.json").read_text("utf-8")))
         if here.leads and data is not given:
@@ -162,14 +178,14 @@ def _resume(
                 watcher.note(sentence)
             found = checkpoint.find(folder.checkpoints)  # none where the run was killed before its first one
             model, card = _kept(found.path / "model.safetensors") if found else begin(recipe, data)
-            setting = Setting(settled(recipe, model, len(data.train), here), data, here, watcher, wish)
-            loop, keeper, judgement = _assembled(setting, model, card, folder, wishes)
+            setting = Setting(settled(recipe, model, len(data.train), here), data, here, watcher, wish, guides)
+            loop, keeper, judge = _assembled(setting, model, card, folder, wishes)
             if found:
                 loop.resume(keeper.restore())
             elif here.leads:
                 _first(loop, keeper)
             watcher.note(_where(loop))
-            return _run(loop, keeper, judgement)
+            return _run(loop, keeper, judge)
 
 
 def _called(given: str | Data) -> str:
@@ -197,44 +213,45 @@ def _first(loop: Loop, keeper: RunKeeper) -> None:
 
 def _assembled(
     setting: Setting, model: Model, card: Card, folder: RunFolder, wishes: Wishes
-) -> tuple[Loop, RunKeeper, Judgement]:
+) -> tuple[Loop, RunKeeper, Judge]:
     loop = assemble(setting, model, card, folder)
-    keeper, judgement = loop.keeper, loop.judge
+    keeper, judge = loop.keeper, loop.judge
     assert isinstance(keeper, RunKeeper)
-    assert isinstance(judgement, Judgement)
+    assert isinstance(judge, Judge)
     keeper.command = wishes.again
+    if setting.guides and setting.world.leads:
+        add(folder, {"guides": setting.guides})
     if wishes.tensorboard and setting.world.leads:
         keeper.listeners.append(board(folder.path))
-    return loop, keeper, judgement
+    return loop, keeper, judge
 
 
-def _run(loop: Loop, keeper: RunKeeper, judgement: Judgement) -> Run:
+def _run(loop: Loop, keeper: RunKeeper, judge: Judge) -> Run:
     """The loop and what follows it; however it ends, the folder says so."""
     folder = keeper.folder
     _record(loop, keeper, "running")
     try:
         loop.run()
-        scores = conclude(loop, keeper, judgement)
-        test = tested(loop, keeper, judgement)
+        result = conclude(loop, keeper, judge)
+        test = tested(loop, keeper, judge)
     except PatchwordsError as error:
         with suppress(ResourceError):  # a disk that is full for this too must not hide what happened
             _record(loop, keeper, str(error))
         raise
-    _record(loop, keeper, "finished", {"scores": scores.numbers()} | ({"test": test.numbers()} if test else {}))
+    _record(loop, keeper, "finished", {"scores": result.numbers} | ({"test": test.numbers} if test else {}))
     if loop.world.leads:
-        report(folder.path, judgement.setting.data.val)
+        report(folder.path, judge.data.val)
     loop.world.told(None)  # nobody leaves before the report is written
-    return Run(folder.path, scores, test, loop.wish.number)
+    following = judge.recipe.objective.following.format(run=folder.path)
+    return Run(folder.path, result, test, loop.wish.number, following)
 
 
 def _record(loop: Loop, keeper: RunKeeper, status: str, result: Mapping[str, Any] | None = None) -> None:
     if loop.world.leads:
-        path = keeper.folder.path / "run.json"
-        known = json.loads(path.read_text("utf-8"))
+        known = json.loads((keeper.folder.path / "run.json").read_text("utf-8"))
         memory = max(peak(loop.world.device), known.get("peak_memory", 0))
-        seconds = round(loop.clock.seconds(), 3)
-        said = {"status": status, "seconds": seconds, "peak_memory": memory}
-        keeper.folder.write_json("run.json", known | said | dict(result or {}))
+        said = {"status": status, "seconds": round(loop.clock.seconds(), 3), "peak_memory": memory}
+        add(keeper.folder, said | dict(result or {}))
         keeper.folder.write_csv()
 
 

@@ -13,7 +13,7 @@ from torch.nn.parallel import DistributedDataParallel
 from patchwords.data.finish import Finish
 from patchwords.data.order import Indices
 from patchwords.errors import ResourceError
-from patchwords.objectives.objective import Batch
+from patchwords.objectives.objective import Batch, Drawn, Objective
 from patchwords.ops import draws
 from patchwords.speed.precision import Precision, autocast
 from patchwords.training.distributed import World
@@ -28,6 +28,7 @@ class Loaded:
     labels: Tensor
     indices: Indices
     views: Indices
+    further: dict[str, Tensor] = field(default_factory=dict)  # other crops, by part: (n, crops, …)
 
 
 @dataclass
@@ -38,6 +39,7 @@ class Update:
     """
 
     module: nn.Module  # the objective as it is called: compiled, wrapped
+    objective: Objective
     optimizer: torch.optim.Optimizer
     scaler: torch.amp.GradScaler
     finish: Finish
@@ -70,6 +72,7 @@ class Update:
     def _gradients(self, loaded: Loaded, step: int, progress: float) -> dict[str, Tensor]:
         """Those of the whole batch, and its means."""
         self.optimizer.zero_grad(set_to_none=True)
+        self.objective.before_step()
         count = loaded.labels.shape[0]
         pieces = [slice(start, min(start + self.micro, count)) for start in range(0, count, self.micro)]
         sums: dict[str, Tensor] = {}
@@ -91,7 +94,9 @@ class Update:
             views=loaded.views[piece],
             step=step,
             progress=progress,
+            further={name: stack[piece].to(device, non_blocking=True) for name, stack in loaded.further.items()},
         )
+        batch |= onto(self.objective.drawn(finish.seed, loaded.views[piece], loaded.indices[piece]), device)
         share = (piece.stop - piece.start) / self.batch
         with autocast(self.precision, device):
             loss, numbers = self.module(batch)
@@ -134,6 +139,11 @@ class Update:
             f"out of memory with {self.micro} pictures at a time: set micro to fewer, recompute=true, "
             "precision=bf16, a smaller model or picture"
         )
+
+
+def onto(drawn: Drawn, device: torch.device) -> Batch:
+    """What the samples' addresses decided, as tensors of a batch."""
+    return {name: torch.from_numpy(rows).to(device, non_blocking=True) for name, rows in drawn.items()}
 
 
 def rates(optimizer: torch.optim.Optimizer, rate: float) -> None:

@@ -7,13 +7,16 @@ import torch
 from torch import Tensor
 
 from patchwords.errors import ModelError, UsageError
+from patchwords.layers.position import RelativeBias
 from patchwords.models.build import blank
 from patchwords.models.names import Config
+from patchwords.models.swin import SwinConfig
 from patchwords.models.vit import ViTConfig
-from patchwords.ops.resampling import Convention, resample_line, resample_table, resize_kernel
+from patchwords.ops.biases import resample_biases
+from patchwords.ops.resampling import Convention, resample_line, resample_table, resample_window, resize_kernel
 from patchwords.weights.rules import State, compare, parse
 
-FIRST_KERNELS = ("embed.patch.weight", "embed.stem.root.conv.weight", "root.conv.weight")
+FIRST_KERNELS = ("embed.patch.weight", "embed.stem.root.conv.weight", "root.conv.weight", "input.weight")
 LINES = (  # tables that run along one axis
     "embed.position.rows",
     "embed.position.cols",
@@ -23,17 +26,21 @@ LINES = (  # tables that run along one axis
     "encoder.blocks.{i}.along_rows.attention.offsets.table",
     "encoder.blocks.{i}.along_cols.attention.offsets.table",
 )
+WINDOWS = "stages.{s}.blocks.{b}.attention.offsets.table"
 TABLES = ("embed.position.table", "encoder.position.tables.{i}.table")
+BIASES = ("encoder.blocks.{i}.attention.offsets.table", "encoder.position.bias.table")
 
 
 def adapt(state: Mapping[str, Tensor], old: Config, new: Config, positions: Convention = "paper") -> State:
-    """The weights of `old` as weights of `new`, which differs in image, patch, channels or classes alone."""
+    """The weights of `old` as weights of `new`, which differs in image, patch, window, channels or classes alone."""
     numbers = {"image": new.image, "channels": new.channels, "classes": new.classes, "head": new.head}
     if isinstance(old, ViTConfig) and isinstance(new, ViTConfig):
         numbers["patch"] = new.patch
+    if isinstance(old, SwinConfig) and isinstance(new, SwinConfig):
+        numbers |= {"patch": new.patch, "window": new.window}
     if replace(old, **numbers) != new:  # type: ignore[arg-type]
         raise ModelError(
-            "only image, patch, channels, classes and head can be adapted; the rest is another architecture"
+            "only image, patch, window, channels, classes and head can be adapted; the rest is another architecture"
         )
     wanted = shapes(new)
     adapted = {name: tensor for name, tensor in state.items() if name in wanted or not name.startswith("head.")}
@@ -65,19 +72,24 @@ def fresh(name: str, new: Config, target: Tensor) -> Tensor:
 
 def resized(name: str, tensor: Tensor, target: Tensor, old: Config, new: Config, positions: Convention) -> Tensor:
     """One tensor in its new shape; a table of positions may need it where the number of patches stays the same."""
-    if (
-        isinstance(old, ViTConfig)
-        and isinstance(new, ViTConfig)
-        and any(parse(table, name) is not None for table in TABLES)
-    ):
-        return resample_table(tensor, old.grid, new.grid, positions)
+    if isinstance(old, ViTConfig) and isinstance(new, ViTConfig):
+        if _is_among(TABLES, name):
+            return resample_table(tensor, old.grid, new.grid, positions)
+        if isinstance(old.position, RelativeBias) and _is_among(BIASES, name):
+            return resample_biases(tensor, old.grid, new.grid)
+    if isinstance(old, SwinConfig) and isinstance(new, SwinConfig) and (place := parse(WINDOWS, name)):
+        return resample_window(tensor, old.windows[place["s"]], new.windows[place["s"]])
     if tensor.shape == target.shape or tensor.dim() != target.dim():
         return tensor  # `compare` refuses what does not fit
     if name in FIRST_KERNELS:
         return resize_kernel(mix_channels(tensor, target.shape[1]), (target.shape[2], target.shape[3]))
-    if any(parse(line, name) is not None for line in LINES):
+    if _is_among(LINES, name):
         return resample_line(tensor, target.shape[0])
     return tensor
+
+
+def _is_among(templates: tuple[str, ...], name: str) -> bool:
+    return any(parse(template, name) is not None for template in templates)
 
 
 def mix_channels(kernel: Tensor, channels: int) -> Tensor:

@@ -14,6 +14,8 @@ from patchwords.data.preprocess import Preprocess
 from patchwords.errors import ModelError, UsageError
 from patchwords.models.names import Config
 
+Loss = Literal["softmax", "sigmoid"]
+
 KEY, DIGEST = "patchwords.card", "patchwords.sha256"
 
 
@@ -24,7 +26,7 @@ class Card:
     model: Config
     preprocess: Preprocess = field(default_factory=Preprocess)
     classes: tuple[str, ...] = ()
-    loss: Literal["softmax", "sigmoid"] = "softmax"  # it learned by: whether its probabilities sum to one
+    loss: Loss = "softmax"  # it learned by: whether its probabilities sum to one
     source: str = ""
     licence: str = ""
 
@@ -66,7 +68,14 @@ def digest(card: str, state: Mapping[str, Tensor]) -> str:
 def fitted(card: Card, model: Config, classes: tuple[str, ...]) -> Card:
     """The card of the same weights after `adapt`: another model, its size and class names."""
     channels = model.channels
-    preprocess = replace(card.preprocess, size=model.image)
+    preprocess = each_channel(replace(card.preprocess, size=model.image), channels)
     if channels != len(preprocess.mean):  # channels without known statistics are centred
         preprocess = replace(preprocess, mean=(0.5,) * channels, deviation=(0.5,) * channels)
     return replace(card, model=model, preprocess=preprocess, classes=classes)
+
+
+def each_channel(preprocess: Preprocess, channels: int) -> Preprocess:
+    """With a mean and a deviation for each channel, also where one stands for all."""
+    if len(preprocess.mean) > 1:
+        return preprocess
+    return replace(preprocess, mean=preprocess.mean * channels, deviation=preprocess.deviation * channels)

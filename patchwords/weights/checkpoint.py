@@ -9,19 +9,25 @@ from patchwords.data.preprocess import Preprocess
 from patchwords.errors import ModelError, UsageError
 from patchwords.models import names
 from patchwords.models.names import Config
+from patchwords.models.resnet import ResNetConfig
+from patchwords.models.swin import SwinConfig
+from patchwords.models.tokenizer import TokenizerConfig
 from patchwords.models.vit import ViTConfig
 from patchwords.settings import nearest
 from patchwords.weights import card as cards
-from patchwords.weights import files, hub, store
+from patchwords.weights import files, hub, processor, store
 from patchwords.weights.adapt import shapes
 from patchwords.weights.card import Card
 from patchwords.weights.describe import Told, describe
 from patchwords.weights.files import Contents, Depth
-from patchwords.weights.formats import Format, recognise, unwrap
+from patchwords.weights.format import Format
+from patchwords.weights.recognise import recognise, unwrap
 from patchwords.weights.rules import State, compare, listed, parse, take
 from patchwords.weights.zoo import ZOO, Entry
 
 T = TypeVar("T")
+UNPREPARED = "nothing says how pictures are prepared"
+BESIDE = "tensors are left out, they stand beside the model's own"
 
 
 @dataclass(frozen=True)
@@ -50,13 +56,13 @@ def open_checkpoint(
     if cards.KEY in contents.metadata:
         return _native(contents, depth, heads, image)
     tensors, beside = unwrap(contents.tensors)
-    format = recognise(tensors)
     with hub.understanding(path):
+        format = recognise(tensors, contents.sidecars.get("config.json", {}).get("model_type", ""))
         told = _told(tensors, contents, format, heads, image, wish)
     state = take(format.rules(1), tensors, format.ignore)
     beside += [key for key in tensors if any(parse(name, key) is not None for name in format.ignore)]
     if beside:
-        told.notes.append(f"{len(beside)} tensors are left out, they stand beside the model's own: {listed(beside)}")
+        told.notes.append(f"{len(beside)} {BESIDE}: {listed(beside)}")
     config = describe(state, format, told)
     with hub.understanding(path):
         card = _card(path, config, contents, format, published, told)
@@ -68,7 +74,7 @@ def _published(name: str) -> Entry:
     """The zoo's entry of that name; what is neither file nor entry is answered with the nearest."""
     if name in ZOO:
         return ZOO[name]
-    if names.GRAMMAR.fullmatch(name):
+    if names.fits(name):
         raise UsageError(f"{name} is the name of a model without weights: build it, or give a weights file")
     raise UsageError(
         f"{name} does not exist: give a weights file, a run folder, a folder with config.json, or published weights "
@@ -78,7 +84,7 @@ def _published(name: str) -> Entry:
 
 def _native(contents: Contents, depth: Depth, heads: int | None, image: tuple[int, int] | None) -> Checkpoint:
     card = cards.read(contents.metadata)
-    layers = card.model.depth if isinstance(card.model, ViTConfig) else sum(card.model.units)
+    layers = _layers(card.model)
     if layers > len(contents.tensors):  # before so many are built
         raise ModelError(f"the file's card speaks of {layers} layers, the file holds {len(contents.tensors)} tensors")
     compare(contents.tensors, shapes(card.model))
@@ -87,6 +93,16 @@ def _native(contents: Contents, depth: Depth, heads: int | None, image: tuple[in
     _agree("heads", {"you": heads, "the file's card": getattr(card.model, "heads", heads)})
     _agree("image", {"you": image, "the file's card": card.model.image})
     return Checkpoint(card, contents.tensors, "native")
+
+
+def _layers(config: Config) -> int:
+    match config:
+        case ViTConfig(depth=depth):
+            return depth
+        case TokenizerConfig(groups=groups, blocks=blocks):
+            return groups * blocks
+        case ResNetConfig(units=units) | SwinConfig(depths=units):
+            return sum(units)
 
 
 def _told(
@@ -122,27 +138,29 @@ def _card(path: Path, config: Config, contents: Contents, format: Format, publis
     classes: tuple[str, ...] = ()
     table = contents.sidecars.get("config.json")
     if table is not None and format.name == "huggingface":
-        config = replace(config, **hub.read_model(table))
         hub.compare(table, config)
+        config = replace(config, **hub.read_model(table))
+        if isinstance(config, SwinConfig) and (unlike := format.refuses(config)):
+            raise ModelError(f"{path} is of {unlike}, which transformers computes in another way than it is done here")
         classes = hub.read_classes(table, config.classes)
     if table is not None and format.name == "timm" and isinstance(config, ViTConfig):
         config = replace(config, pool=hub.read_pool(table, config))
-    preprocess = hub.read_preprocess(contents.sidecars, config.image) or format.preprocess
+    preprocess = format.preprocess
+    if not isinstance(config, TokenizerConfig):  # beside FLAVA's codebook stands what its other parts see
+        preprocess = processor.read(contents.sidecars, config.image) or preprocess
     card = Card(model=config, preprocess=preprocess or Preprocess(), source=path.name)
     if published:
         _check_published(published, config)
         card = replace(card, preprocess=published.preprocess, source=published.address, licence=published.licence)
     elif preprocess is None:
-        told.notes.append(
-            "nothing says how pictures are prepared: [0, 255] to [-1, 1] is assumed (mean and deviation 0.5)"
-        )
+        told.notes.append(f"{UNPREPARED}: [0, 255] to [-1, 1] is assumed (mean and deviation 0.5)")
     return cards.fitted(card, config, classes)
 
 
 def _check_published(entry: Entry, config: Config) -> None:
     """A mirror could serve anything: what came must have the sizes of what was published."""
     wanted = names.read(entry.model)
-    sizes = ("depth", "width", "mlp", "patch", "units")
+    sizes = ("depth", "width", "mlp", "patch", "units", "depths", "window")
     found = {size: getattr(config, size, None) for size in sizes}
     if found != {size: getattr(wanted, size, None) for size in sizes}:
         raise ModelError(f"what came for {entry.name} is not {entry.model} but {found}: delete it, name another mirror")

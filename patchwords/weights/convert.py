@@ -6,16 +6,18 @@ from pathlib import Path
 from patchwords import settings
 from patchwords.data.preprocess import Preprocess
 from patchwords.errors import ModelError, UsageError
-from patchwords.layers.position import Learned1D, rows_before_patches
+from patchwords.layers.position import Fixed1D, Learned1D, rows_before_patches
 from patchwords.models.names import Config
+from patchwords.models.swin import SwinConfig
 from patchwords.models.vit import ViTConfig
-from patchwords.weights import files, hub
+from patchwords.weights import biases, files, hub, processor
 from patchwords.weights.adapt import shapes
 from patchwords.weights.card import Card
 from patchwords.weights.checkpoint import Checkpoint
 from patchwords.weights.describe import HEADS, Told, describe
-from patchwords.weights.formats import Format, choose
+from patchwords.weights.format import Format
 from patchwords.weights.load import write_native
+from patchwords.weights.recognise import choose
 from patchwords.weights.rules import State, compare, give, take
 
 TRAINING_ONLY = ("dropout", "weight_dropout", "stochastic_depth")  # no weights file but the native one speaks of these
@@ -38,7 +40,7 @@ def convert(checkpoint: Checkpoint, path: Path, to: str) -> list[str]:
     else:
         tables = {
             "config.json": hub.write_model(card),
-            "preprocessor_config.json": hub.write_preprocess(card.preprocess),
+            "preprocessor_config.json": processor.write(card.preprocess),
         }
         files.write_folder(path, tables, theirs)
     return notes
@@ -59,30 +61,38 @@ def _unsaid(card: Card, theirs: State, format: Format, path: Path) -> list[str]:
         "the licence": card.licence,
     }
     what = ", ".join(name for name, is_lost in lost.items() if is_lost)
-    needed = _needed(card.model, theirs, format) if path.suffix and isinstance(card.model, ViTConfig) else ""
+    asked = path.suffix and isinstance(card.model, ViTConfig | SwinConfig)
+    needed = _needed(card.model, theirs, format) if asked else ""
     notes = {f"the {format.name} format has no place for {what}": what, f"it must be read with {needed}": needed}
     return [note for note, applies in notes.items() if applies]
 
 
-def _needed(config: ViTConfig, theirs: State, format: Format) -> str:
+def _needed(config: Config, theirs: State, format: Format) -> str:
     """The options of `load` without which the file would not, or wrongly, be understood."""
-    heads = "" if format.heads or HEADS.get(config.width) == config.heads else f"heads={config.heads}"
+    read = take(format.rules(1), theirs)
+    known = biases.heads(read) or (HEADS.get(config.width) if isinstance(config, ViTConfig) else 1)
+    heads = "" if format.heads or known == _heads(config) else f"heads={_heads(config)}"
     try:
-        image = describe(take(format.rules(1), theirs), format, Told(heads=config.heads)).image
+        image = describe(read, format, Told(heads=_told(config))).image
     except ModelError:
         image = None
     return ", ".join(filter(None, [heads, "" if image == config.image else f"trained_at={config.image}"]))
 
 
 def _heads(config: Config) -> int:
-    return getattr(config, "heads", 1)
+    return _told(config) or 1
+
+
+def _told(config: Config) -> int | None:
+    """The heads that a ViT's reader may have to be told; the others have none, or tables that tell them."""
+    return config.heads if isinstance(config, ViTConfig) else None
 
 
 def _losses(config: Config, theirs: State, format: Format, path: Path) -> list[str]:
     """Reads the tensors back as a stranger would: what is lost is refused; what the other library decides is said."""
     if unsayable := format.refuses(config):
         raise ModelError(f"the {format.name} format cannot hold {unsayable}: native holds everything")
-    told = Told(heads=_heads(config), image=config.image)
+    told = Told(heads=_told(config), image=config.image)
     try:
         read = take(format.rules(1), theirs)
         there = describe(read, format, told)
@@ -113,8 +123,13 @@ def structure(config: Config) -> dict[str, object]:
         table["layer_scale"] = config.layer_scale is not None
         table["form"] = table["stem"].pop("form") if config.stem else {}
         table["position"].pop("std", None)
-        if isinstance(config.position, Learned1D):
-            table["position"]["over"] = rows_before_patches(config.position.over, config.special)
+        match config.position:
+            case Learned1D(over=over):
+                table["position"]["over"] = rows_before_patches(over, config.special)
+            case Fixed1D():  # a trained model's table is a table, whether or not it was learned
+                table["position"] = {"kind": Learned1D.kind, "at": "stem", "over": len(config.special)}
+    if isinstance(config, SwinConfig):
+        table |= {"window": config.windows}  # of each stage
     return _dotted(table)
 
 

@@ -7,14 +7,19 @@ from dataclasses import dataclass, field
 from torch import Tensor
 
 from patchwords.errors import ModelError, UsageError
-from patchwords.layers.head import HeadKind, Linear, TanhMLP
-from patchwords.layers.pool import Attend, ClassToken, Mean, Pool
-from patchwords.layers.position import Learned1D, Over, Position
+from patchwords.layers.attention import Biases
+from patchwords.layers.head import Distilled, HeadKind, Linear, TanhMLP
+from patchwords.layers.pool import Attend, BothTokens, ClassToken, Mean, Pool
+from patchwords.layers.position import Fixed1D, Learned1D, Over, Position, RelativeBias
 from patchwords.models.hybrid import ResNetStem
 from patchwords.models.names import Config
 from patchwords.models.resnet import ResNetConfig
-from patchwords.models.vit import SIZES, ViTConfig
-from patchwords.weights.formats import Format
+from patchwords.models.sizes import SIZES
+from patchwords.models.swin import SwinConfig
+from patchwords.models.tokenizer import TokenizerConfig
+from patchwords.models.vit import ViTConfig
+from patchwords.weights import biases, windows
+from patchwords.weights.format import Format
 from patchwords.weights.rules import parse, shape
 
 State = Mapping[str, Tensor]
@@ -36,6 +41,10 @@ class Told:
 def describe(state: State, format: Format, told: Told) -> Config:
     """The configuration of weights that came from `format`."""
     try:
+        if "output.weight" in state:
+            return _tokenizer(state, told)
+        if "stages.0.blocks.0.norm1.weight" in state:
+            return _swin(state, format, told)
         return _resnet(state, format, told) if "root.conv.weight" in state else _vit(state, format, told)
     except UsageError as error:  # here nobody asked for it: the weights do
         raise ModelError(f"the weights are of no model that can be built: {error}") from error
@@ -45,14 +54,17 @@ def _vit(state: State, format: Format, told: Told) -> ViTConfig:
     width, channels, tall, wide = _shape(state, "embed.patch.weight", 4)
     stem = _stem(state, format)
     special = tuple(
-        name for name in ("class", "register") for _ in range(_count(state, f"embed.special.{name}_token", 3, axis=1))
+        name
+        for name in ("class", "distillation", "register")
+        for _ in range(_count(state, f"embed.special.{name}_token", 3, axis=1))
     )
+    pool = _pool(state, special, format)
     position, image = _position(state, special, _unit((tall, wide), stem), format, told)
     return ViTConfig(
         depth=1 + _last(state, "encoder.blocks.{i}.norm1.weight"),
         width=width,
         mlp=_shape(state, "encoder.blocks.0.mlp.fc1.weight", 2)[0],
-        heads=_heads(width, told),
+        heads=_heads(state, width, told),
         patch=(tall, wide),
         image=image,
         channels=_shape(state, "embed.stem.root.conv.weight", 4)[1] if stem else channels,
@@ -60,10 +72,40 @@ def _vit(state: State, format: Format, told: Told) -> ViTConfig:
         stem=stem,
         special=special,
         position=position,
-        biases="qkv" if "encoder.blocks.0.attention.qkv.bias" in state else "none",
+        biases=_biases(state),
         layer_scale=1.0 if "encoder.blocks.0.scale1.weight" in state else None,
-        pool=_pool(state, special, format),
-        head=_head(state, width),
+        pool=pool,
+        head=Distilled() if pool.kind == "distilled" else _head(state, width),
+        **format.computes,
+    )
+
+
+def _swin(state: State, format: Format, told: Told) -> SwinConfig:
+    width, channels, tall, wide = _shape(state, "embed.patch.weight", 4)
+    depths = _units(state, "stages.{b}.blocks.{u}.norm1.weight")
+    tables = [_shape(state, f"stages.{b}.blocks.0.attention.offsets.table", 2) for b in range(len(depths))]
+    rows, heads = [table[0] for table in tables], tuple(table[1] for table in tables)
+    if told.heads:
+        raise ModelError(f"the heads are {told.heads}, but the weights are of {heads}: leave them to the weights")
+    assumed = windows.smallest(rows, (tall, wide))
+    wishes = [told.wish, assumed] if told.wish else [assumed]
+    window, image = windows.found(rows, (tall, wide), [told.image] if told.image else wishes)
+    if not told.image and not told.wish:
+        told.notes.append(f"nothing says how large its pictures are: {image[0]}x{image[1]} is assumed")
+    mlp, rest = divmod(_shape(state, "stages.0.blocks.0.mlp.fc1.weight", 2)[0], width)
+    if rest:
+        raise ModelError(f"the MLP of width {width} is not a whole number of times as wide")
+    return SwinConfig(
+        depths=depths,
+        heads=heads,
+        width=width,
+        mlp=mlp,
+        window=window,
+        patch=(tall, wide),
+        image=image,
+        channels=channels,
+        classes=_classes(state),
+        biases="qkv" if "stages.0.blocks.0.attention.qkv.bias" in state else "none",
         **format.computes,
     )
 
@@ -72,7 +114,7 @@ def _resnet(state: State, format: Format, told: Told) -> ResNetConfig:
     activation = "post" if "root.norm.weight" in state else "pre"
     width, channels = _shape(state, "root.conv.weight", 4)[:2]
     return ResNetConfig(
-        units=_units(state, ""),
+        units=_units(state, "stages.{b}.units.{u}.conv1.weight"),
         width=width,
         form=format.forms[activation],
         image=told.image or (224, 224),
@@ -81,24 +123,49 @@ def _resnet(state: State, format: Format, told: Told) -> ResNetConfig:
     )
 
 
+def _tokenizer(state: State, told: Told) -> TokenizerConfig:
+    places = [place for key in state if (place := parse("groups.{g}.blocks.{b}.conv1.weight", key))]
+    width, channels = _shape(state, "input.weight", 4)[:2]
+    return TokenizerConfig(
+        vocabulary=_shape(state, "output.weight", 4)[0],
+        groups=1 + max((place["g"] for place in places), default=-1),
+        blocks=1 + max((place["b"] for place in places), default=-1),
+        width=width,
+        image=told.image or told.wish or (256, 256),  # any that the stride divides; DALL-E's
+        channels=channels,
+    )
+
+
 def _stem(state: State, format: Format) -> ResNetStem | None:
     if "embed.stem.root.conv.weight" not in state:
         return None
     width = _shape(state, "embed.stem.root.conv.weight", 4)[0]
-    return ResNetStem(units=_units(state, "embed.stem."), width=width, form=format.forms["post"])
+    units = _units(state, "embed.stem.stages.{b}.units.{u}.conv1.weight")
+    return ResNetStem(units=units, width=width, form=format.forms["post"])
 
 
-def _units(state: State, prefix: str) -> tuple[int, ...]:
-    places = [parse(f"{prefix}stages.{{b}}.units.{{u}}.conv1.weight", key) for key in state]
+def _units(state: State, template: str) -> tuple[int, ...]:
+    """How many units each stage has; the template says where both numbers stand in a name."""
+    places = [parse(template, key) for key in state]
     found = [place for place in places if place]
-    depth = 1 + max((place["b"] for place in found), default=-1)
-    return tuple(1 + max((place["u"] for place in found if place["b"] == b), default=-1) for b in range(depth))
+    numbers = sorted({place["b"] for place in found})
+    if numbers != list(range(len(numbers))):  # before so many are counted
+        raise ModelError(f"among the weights stage {numbers[-1]} is there, and not every stage before it")
+    return tuple(1 + max(place["u"] for place in found if place["b"] == b) for b in numbers)
 
 
 def _position(
     state: State, special: tuple[str, ...], unit: tuple[int, int], format: Format, told: Told
 ) -> tuple[Position, tuple[int, int]]:
     """The kind of positions and the picture they are for; `unit` is what one token stands for, in pixels."""
+    if name := biases.table(state):
+        if "embed.position.table" in state:
+            raise ModelError(
+                "the weights have positions and biases for offsets at once, which no model here has; "
+                "not in the model: embed.position.table"
+            )
+        pictures = [told.image] if told.image else [None, told.wish] if told.wish else [None]
+        return RelativeBias(at=biases.TABLES[name]), biases.found(len(state[name]), len(special), unit, pictures)
     if format.tableless and "embed.position.table" not in state:
         image = told.image or told.wish or (224, 224)
         kind, (height, width) = format.tableless.kind, image
@@ -111,7 +178,8 @@ def _position(
             side = math.isqrt(max(rows - count, 0))
             grid = (size[0] // unit[0], size[1] // unit[1]) if size else (side, side)
             if 0 < grid[0] * grid[1] == rows - count:
-                return Learned1D(over=over), size or (side * unit[0], side * unit[1])
+                table = Fixed1D() if format.table == "fixed-1d" else Learned1D(over=over)
+                return table, size or (side * unit[0], side * unit[1])
     raise ModelError(
         f"{rows} positions with {len(special)} special tokens are for no picture of {told.image or 'equal sides'}: "
         f"say its size in pixels with trained_at=(height, width), or --image"
@@ -124,9 +192,16 @@ def _unit(patch: tuple[int, int], stem: ResNetStem | None) -> tuple[int, int]:
     return patch[0] * shrink, patch[1] * shrink
 
 
-def _heads(width: int, told: Told) -> int:
-    if told.heads:
-        return told.heads
+def _biases(state: State) -> Biases:
+    """Which of queries, keys and values have one."""
+    if "encoder.blocks.0.attention.qkv.bias" in state:
+        return "qkv"
+    return "qv" if "encoder.blocks.0.attention.qkv.q_bias" in state else "none"
+
+
+def _heads(state: State, width: int, told: Told) -> int:
+    if heads := told.heads or biases.heads(state):
+        return heads
     if width not in HEADS:
         raise ModelError(
             f"the file does not say how many heads its width of {width} is cut into: say it with heads=…, or --heads"
@@ -140,6 +215,8 @@ def _pool(state: State, special: tuple[str, ...], format: Format) -> Pool:
         return Attend(over=format.attends if special else "tokens")
     if "pool.norm.weight" in state:
         return Mean(norm="after")
+    if "distillation" in special and format.asks == "both":
+        return BothTokens()
     return ClassToken() if "class" in special else Mean()
 
 

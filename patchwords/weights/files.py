@@ -11,20 +11,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import IO, Any, Literal
+from typing import Any, Literal
 
-import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
 from patchwords.errors import ModelError, ResourceError, UsageError
+from patchwords.weights import modules, npz
 from patchwords.weights.rules import State
 
 Depth = Literal["whole", "shapes"]  # shapes: tensors on the meta device, nothing read but headers
 TORCH_SUFFIXES = (".pth", ".pt", ".bin")
-MOST_UNPACKED = 16  # times the size of an archive: weights hardly shrink when packed
 WRAPPERS = ("model", "state_dict", "model_state_dict")  # DeiT and MAE, then trainers of all kinds
 
 
@@ -127,43 +126,7 @@ def _promise(piece: Any) -> Tensor:
 
 
 def _npz(path: Path, depth: Depth) -> Contents:
-    """The headers are read first and checked against the archive, so that no lie about a size is believed."""
-    state = {}
-    with zipfile.ZipFile(path) as archive:
-        if sum(member.file_size for member in archive.infolist()) > MOST_UNPACKED * path.stat().st_size:
-            raise ValueError(f"it unpacks to more than {MOST_UNPACKED} times its size")
-        for member in archive.infolist():
-            with archive.open(member) as file:
-                promise = _npy_header(file)
-                if file.tell() + promise.nbytes != member.file_size:
-                    raise ValueError(f"{member.filename} is not as long as its header says")
-            state[member.filename.removesuffix(".npy")] = promise
-    if depth == "shapes":
-        return Contents(state)
-    with np.load(path, allow_pickle=False) as arrays:
-        return Contents({name: _from_numpy(arrays[name]) for name in arrays.files})
-
-
-def _npy_header(file: IO[bytes]) -> Tensor:
-    """The shape and kind of an array that was not read."""
-    version = np.lib.format.read_magic(file)
-    headers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-    if version not in headers:
-        raise ValueError(f"version {version} of numpy's format is not known")
-    shape, _, dtype = headers[version](file)
-    return torch.empty(shape, dtype=_torch_kind(dtype), device="meta")
-
-
-def _from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
-    if array.dtype == np.dtype("V2"):  # numpy has no bfloat16: JAX writes its bits
-        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
-    if array.dtype.kind not in "fiu":
-        raise ValueError(f"arrays of kind {array.dtype} are not weights")
-    return torch.from_numpy(array)
-
-
-def _torch_kind(dtype: np.dtype[Any]) -> torch.dtype:
-    return _from_numpy(np.empty(1, dtype)).dtype
+    return Contents(npz.read(path) if depth == "whole" else npz.shapes(path))
 
 
 def _save_safetensors(path: Path, state: State, metadata: dict[str, str]) -> None:
@@ -179,25 +142,11 @@ def _save_safetensors(path: Path, state: State, metadata: dict[str, str]) -> Non
         file.write(text)
 
 
-def _save_npz(path: Path, state: State) -> None:
-    arrays = {
-        name: tensor.view(torch.int16).numpy().view("V2") if tensor.dtype == torch.bfloat16 else tensor.numpy()
-        for name, tensor in state.items()
-    }
-    np.savez(path, **arrays)  # type: ignore[arg-type]
-
-
 def _torch(path: Path, depth: Depth) -> Contents:
     mapped = depth == "shapes" and zipfile.is_zipfile(path)  # files older than torch 1.6 cannot be
     device = "cpu" if depth == "whole" else "meta"
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # torch's advice to unpickle, which is not followed
-            loaded = torch.load(path, map_location=device, weights_only=True, mmap=mapped)
-    except UnpicklingError as error:
-        raise ValueError(
-            "it holds Python objects beside tensors, and those are never run: ask for safetensors or a plain state_dict"
-        ) from error
+    with _running_nothing():
+        loaded = torch.load(path, map_location=device, weights_only=True, mmap=mapped)
     for wrapper in WRAPPERS:
         if isinstance(loaded, dict) and isinstance(loaded.get(wrapper), dict):
             loaded = loaded[wrapper]
@@ -207,6 +156,26 @@ def _torch(path: Path, depth: Depth) -> Contents:
     for name, tensor in loaded.items():
         _check(name, tensor)
     return Contents({name.removeprefix("module."): tensor for name, tensor in loaded.items()})
+
+
+def _module(path: Path, depth: Depth) -> Contents:
+    """DALL-E's pickled encoder."""
+    mapped = depth == "shapes" and zipfile.is_zipfile(path)
+    with _running_nothing():
+        return Contents(modules.read(path, "cpu" if depth == "whole" else "meta", mapped))
+
+
+@contextmanager
+def _running_nothing() -> Iterator[None]:
+    """Says that a pickle with more than tensors is refused, where torch advises to run it."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    except UnpicklingError as error:
+        raise ValueError(
+            "it holds Python objects beside tensors, and those are never run: ask for safetensors or a plain state_dict"
+        ) from error
 
 
 def _folder(path: Path, depth: Depth) -> Contents:
@@ -238,9 +207,10 @@ READERS: dict[str, Callable[[Path, Depth], Contents]] = {
     ".safetensors": _safetensors,
     ".npz": _npz,
     **dict.fromkeys(TORCH_SUFFIXES, _torch),
+    ".pkl": _module,
 }
 WRITERS: dict[str, Callable[[Path, State, dict[str, str]], object]] = {
     ".safetensors": lambda path, state, metadata: _save_safetensors(path, state, metadata),
-    ".npz": lambda path, state, metadata: _save_npz(path, state),
+    ".npz": lambda path, state, metadata: npz.write(path, state),
     **dict.fromkeys(TORCH_SUFFIXES, lambda path, state, metadata: torch.save(state, path)),
 }

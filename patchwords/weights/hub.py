@@ -1,34 +1,41 @@
-"""config.json and preprocessor_config.json, the two files beside the weights in a Hugging Face folder."""
+"""config.json, which stands beside the weights in a Hugging Face folder: what it says of the model, and back."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from patchwords.data.preprocess import Interpolation, Preprocess
 from patchwords.errors import ModelError, UsageError
 from patchwords.layers.head import TanhMLP
 from patchwords.layers.mlp import Activation
 from patchwords.layers.pool import Mean, Pool
+from patchwords.layers.position import RelativeBias
+from patchwords.models.names import Config
 from patchwords.models.resnet import ResNetConfig
+from patchwords.models.swin import SwinConfig
 from patchwords.models.vit import ViTConfig
 from patchwords.weights.card import Card
+from patchwords.weights.recognise import family
 
 ACTIVATIONS: dict[str, Activation] = {"gelu": "gelu", "gelu_pytorch_tanh": "gelu-tanh", "gelu_new": "gelu-tanh"}
-FILTERS: dict[int, Interpolation] = {2: "bilinear", 3: "bicubic", 1: "lanczos"}  # Pillow's numbers
+WRITTEN = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items())}
 
-TIMM_POOLS = {"token": "class", "avg": "mean", "map": "map"}
+TIMM_POOLS = {"token": ("class", "distilled"), "avg": ("mean",), "map": ("map",)}
 
 # What config.json repeats of the weights' shapes.
 SAID = (
-    *("hidden_size", "num_hidden_layers", "intermediate_size", "patch_size", "num_channels", "qkv_bias"),
-    *("embedding_size", "hidden_sizes", "depths"),
+    *("model_type", "hidden_size", "num_hidden_layers", "intermediate_size", "patch_size", "num_channels", "qkv_bias"),
+    *("embedding_size", "hidden_sizes", "depths", "embed_dim", "num_heads", "window_size", "mlp_ratio"),
+    *("use_relative_position_bias", "use_shared_relative_position_bias", "use_absolute_position_embeddings"),
 )
 
 # What each kind of model could be asked for and is computed here in one way only.
 ONLY: dict[str, dict[str, Any]] = {
     "vit": {"pooler_act": "tanh"},
+    "deit": {"pooler_act": "tanh"},
+    "vit_mae": {},
+    "beit": {},
+    "swin": {"use_absolute_embeddings": False, "layer_norm_eps": 1e-5},
     "bit": {
         "layer_type": "preactivation",
         "global_padding": None,
@@ -63,13 +70,29 @@ def read_model(table: Mapping[str, Any]) -> dict[str, Any]:
     activation = ACTIVATIONS.get(table.get("hidden_act", "gelu"))
     if activation is None:
         raise ModelError(f"config.json asks for {table['hidden_act']!r}; {', '.join(ACTIVATIONS)} are known")
-    return {"activation": activation, "epsilon": float(table.get("layer_norm_eps", 1e-12))}
+    epsilon = table.get("layer_norm_eps", ONLY[kind].get("layer_norm_eps", 1e-12))
+    computed = {"activation": activation, "epsilon": float(epsilon)}
+    return computed | _read_beit(table) if kind == "beit" else computed
 
 
-def compare(table: Mapping[str, Any], config: ViTConfig | ResNetConfig) -> None:
+def _read_beit(table: Mapping[str, Any]) -> dict[str, Any]:
+    """BEiT's layer scale. On an oblong grid transformers takes rows for columns: what it computes is not the model."""
+    sides = read_image(table) or (224, 224)
+    kinds = ("use_relative_position_bias", "use_shared_relative_position_bias", "use_absolute_position_embeddings")
+    asked = [key for key in kinds if table.get(key)]
+    if asked and len(set(sides)) > 1:
+        raise ModelError(
+            f"config.json asks for {asked[0]} on pictures of {sides[0]}x{sides[1]}; only square ones are computed"
+        )
+    return {"layer_scale": float(table.get("layer_scale_init_value", 0.1)) or None}
+
+
+def compare(table: Mapping[str, Any], config: Config) -> None:
     """Refuses a config.json that speaks of another model than its weights are."""
     found = write_model(Card(model=config))
     said = {key: table[key] for key in SAID if table.get(key) is not None and key in found}
+    if config.classes and "use_mean_pooling" in table and "use_mean_pooling" in found:  # else nobody pools
+        said["use_mean_pooling"] = table["use_mean_pooling"]
     if config.classes and table.get("id2label"):
         said["classes"], found["classes"] = len(table["id2label"]), config.classes
     for key, value in said.items():
@@ -82,7 +105,7 @@ def read_pool(table: Mapping[str, Any], config: ViTConfig) -> Pool:
     said = table.get("global_pool")
     if said == "avg" and config.pool.kind == "class":
         return Mean()  # the class token is there, and not asked
-    if said in TIMM_POOLS and TIMM_POOLS[said] != config.pool.kind:
+    if said in TIMM_POOLS and config.pool.kind not in TIMM_POOLS[said]:
         raise ModelError(f"config.json says global_pool = {said!r}, the weights have a {config.pool.kind!r} pool")
     return config.pool
 
@@ -112,42 +135,6 @@ def read_classes(table: Mapping[str, Any], classes: int) -> tuple[str, ...]:
     return tuple(names[i] for i in range(classes))
 
 
-def read_preprocess(sidecars: Mapping[str, Mapping[str, Any]], image: tuple[int, int]) -> Preprocess | None:
-    """From transformers' preprocessor_config.json, or from the `pretrained_cfg` in timm's config.json."""
-    if table := sidecars.get("preprocessor_config.json"):
-        return _from_processor(table, image)
-    if table := sidecars.get("config.json", {}).get("pretrained_cfg"):
-        return _from_timm(table, image)
-    return None
-
-
-def _from_processor(table: Mapping[str, Any], image: tuple[int, int]) -> Preprocess:
-    """Its resize to height and width squashes; `shortest_edge` with a central crop keeps the proportions."""
-    value = Preprocess(size=image, interpolation=FILTERS[table.get("resample", 2)])
-    scale = 255 * table.get("rescale_factor", 1 / 255) if table.get("do_rescale", True) else 255  # ours divides by 255
-    mean, deviation = table.get("image_mean", value.mean), table.get("image_std", value.deviation)
-    if not table.get("do_normalize", True):
-        mean, deviation = [0.0] * len(mean), [1.0] * len(deviation)
-    value = replace(value, mean=tuple(m / scale for m in mean), deviation=tuple(d / scale for d in deviation))
-    size = table.get("size")
-    edge = size.get("shortest_edge") if isinstance(size, dict) else None
-    if not edge:
-        return value
-    crop = (table.get("crop_size") or {}).get("height", edge) if table.get("do_center_crop", True) else edge
-    return replace(value, fit="crop", crop=crop / edge)
-
-
-def _from_timm(table: Mapping[str, Any], image: tuple[int, int]) -> Preprocess:
-    return Preprocess(
-        size=image,
-        fit="squash" if table.get("crop_mode") == "squash" else "crop",
-        crop=float(table.get("crop_pct", 0.875)),
-        interpolation=table.get("interpolation", "bicubic"),
-        mean=tuple(table["mean"]),
-        deviation=tuple(table["std"]),
-    )
-
-
 def write_model(card: Card) -> dict[str, Any]:
     """config.json as transformers reads it."""
     config = card.model
@@ -157,27 +144,84 @@ def write_model(card: Card) -> dict[str, Any]:
         "label2id": {name: i for i, name in enumerate(names)},
         "num_channels": config.channels,
     }
-    return labels | (_bit(config) if isinstance(config, ResNetConfig) else _vit(config))
+    if isinstance(config, SwinConfig):
+        return labels | _swin(config)
+    if isinstance(config, ResNetConfig):
+        return labels | _bit(config)
+    assert isinstance(config, ViTConfig)  # no names in that format for the others
+    return labels | _vit(config) | (_beit(config) if family(config) == "beit" else {})
 
 
 def _vit(config: ViTConfig) -> dict[str, Any]:
-    activations = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items())}
+    kind, architecture = _kind(config)
     return {
-        "architectures": ["ViTForImageClassification" if config.classes else "ViTModel"],
-        "model_type": "vit",
+        "architectures": [architecture],
+        "model_type": kind,
         "hidden_size": config.width,
         "num_hidden_layers": config.depth,
         "num_attention_heads": config.heads,
         "intermediate_size": config.mlp,
-        "hidden_act": activations[config.activation],
+        "hidden_act": WRITTEN[config.activation],
         "layer_norm_eps": config.epsilon,
-        "image_size": config.image[0] if config.image[0] == config.image[1] else list(config.image),
-        "patch_size": config.patch[0] if config.patch[0] == config.patch[1] else list(config.patch),
+        "image_size": _side(config.image),
+        "patch_size": _side(config.patch),
         "qkv_bias": config.biases == "qkv",
         "pooler_output_size": config.head.hidden or config.width if isinstance(config.head, TanhMLP) else config.width,
         "hidden_dropout_prob": config.dropout,
         "attention_probs_dropout_prob": config.weight_dropout,
     }
+
+
+def _side(size: tuple[int, int]) -> int | list[int]:
+    """One number where both are the same."""
+    return size[0] if size[0] == size[1] else list(size)
+
+
+def _kind(config: ViTConfig) -> tuple[str, str]:
+    """The model_type, and the class that has what the weights have."""
+    end = "ForImageClassification" if config.classes else "Model"
+    match family(config):
+        case "distilled":
+            return "deit", "DeiTForImageClassificationWithTeacher"
+        case "deit":
+            return "deit", f"DeiT{end}"
+        case "autoencoder":
+            return "vit_mae", "ViTMAEModel"
+        case "beit":
+            return "beit", f"Beit{end}"
+    return "vit", f"ViT{end}"
+
+
+def _beit(config: ViTConfig) -> dict[str, Any]:
+    """What config.json of a BEiT says beside the sizes."""
+    position = config.position
+    return {
+        "use_absolute_position_embeddings": position.at == "stem" and position.kind != "none",
+        "use_relative_position_bias": position == RelativeBias(at="every"),
+        "use_shared_relative_position_bias": position == RelativeBias(at="shared"),
+        "use_mean_pooling": config.pool.kind == "mean",
+        "layer_scale_init_value": config.layer_scale or 0.0,
+        "drop_path_rate": config.stochastic_depth,
+    }
+
+
+def _swin(config: SwinConfig) -> dict[str, Any]:
+    return {
+        "architectures": ["SwinForImageClassification" if config.classes else "SwinModel"],
+        "model_type": "swin",
+        "embed_dim": config.width,
+        "depths": list(config.depths),
+        "num_heads": list(config.heads),
+        "window_size": config.window[0],
+        "mlp_ratio": float(config.mlp),
+        "hidden_act": WRITTEN[config.activation],
+        "image_size": _side(config.image),
+        "patch_size": _side(config.patch),
+        "qkv_bias": config.biases == "qkv",
+        "hidden_dropout_prob": config.dropout,
+        "attention_probs_dropout_prob": config.weight_dropout,
+        "drop_path_rate": config.stochastic_depth,
+    } | ONLY["swin"]
 
 
 def _bit(config: ResNetConfig) -> dict[str, Any]:
@@ -188,25 +232,3 @@ def _bit(config: ResNetConfig) -> dict[str, Any]:
         "hidden_sizes": [4 * config.width * 2**i for i in range(len(config.units))],
         "depths": list(config.units),
     } | ONLY["bit"]
-
-
-def write_preprocess(value: Preprocess) -> dict[str, Any]:
-    height, width = value.size
-    filters = {name: number for number, name in FILTERS.items()}
-    table: dict[str, Any] = {
-        "do_resize": True,
-        "do_rescale": True,
-        "rescale_factor": 1 / 255,
-        "do_normalize": True,
-        "image_mean": list(value.mean),
-        "image_std": list(value.deviation),
-        "resample": filters[value.interpolation],
-    }
-    if value.fit == "squash":
-        return table | {"image_processor_type": "ViTImageProcessor", "size": {"height": height, "width": width}}
-    return table | {
-        "image_processor_type": "BitImageProcessor",
-        "size": {"shortest_edge": round(height / value.crop)},
-        "do_center_crop": True,
-        "crop_size": {"height": height, "width": width},
-    }

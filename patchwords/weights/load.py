@@ -31,11 +31,12 @@ def load(
     image: Size | None = None,
     channels: int | None = None,
     patch: Size | None = None,
+    window: Size | None = None,
     positions: Convention = "paper",
     heads: int | None = None,
     trained_at: Size | None = None,
 ) -> Model:
-    """A model with the weights of any known file, fitted to other classes, size, channels or patch where asked.
+    """A model with the weights of any known file, fitted to other classes, size, channels, patch or window where asked.
 
     `heads` and `trained_at` (the picture's size) are for files that do not tell them.
     """
@@ -45,7 +46,8 @@ def load(
         checkpoint = open_checkpoint(path, heads=heads, image=_pair(trained_at), wish=_pair(image))
         for note in checkpoint.notes:
             logger.warning("%s: %s", path, note)
-        return made(checkpoint, classes, {"image": image, "channels": channels, "patch": patch}, positions)
+        numbers = {"image": image, "channels": channels, "patch": patch, "window": window}
+        return made(checkpoint, classes, numbers, positions)
 
 
 def made(
@@ -76,7 +78,7 @@ def adapted(
     if count != old.classes or (card.classes and names != card.classes):
         names = names if count == len(names) else ()
         state = {name: tensor for name, tensor in state.items() if not name.startswith("head.")}
-        changes["head"] = {"kind": "linear"}
+        changes["head"] = settings.write(old.head.renewed)
     new = settings.change(old, changes)
     return cards.fitted(card, new, names), adapt(state, old, new, positions)
 

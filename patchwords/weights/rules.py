@@ -1,6 +1,6 @@
 """The engine behind every foreign format: a table of rules, read forwards to take weights and backwards to give them.
 
-In a name `{i}` stands for a number and `{i+1}` or `{i+1:02}` for the same number as they count and write it.
+In a name `{i}` stands for a number and `{i+1}`, `{2i+1}` or `{i+1:02}` for the same number as they count and write it.
 """
 
 import re
@@ -14,7 +14,7 @@ from torch import Tensor
 from patchwords.errors import ModelError
 
 State = dict[str, Tensor]
-FIELD = re.compile(r"\{(\w+)(?:\+(\d+))?(?::0(\d))?\}")
+FIELD = re.compile(r"\{(\d*)([a-z]\w*)(?:\+(\d+))?(?::0(\d))?\}")  # factor, field, shift, digits
 
 
 @dataclass(frozen=True)
@@ -131,19 +131,20 @@ def parse(template: str, key: str) -> dict[str, int] | None:
     match = _pattern(template).fullmatch(key)
     if match is None:
         return None
-    shifts = {field: int(shift or 0) for field, shift, _ in FIELD.findall(template)}
-    numbers = {field: int(number) - shifts[field] for field, number in match.groupdict().items()}
+    said = {field: int(number) for field, number in match.groupdict().items()}
+    counts = FIELD.findall(template)
+    numbers = {field: (said[field] - int(shift or 0)) // int(factor or 1) for factor, field, shift, _ in counts}
     readable = min(numbers.values(), default=0) >= 0 and write(template, numbers) == key  # 01 is not how 1 is written
     return numbers if readable else None
 
 
 def write(template: str, numbers: Mapping[str, int]) -> str:
-    return FIELD.sub(lambda m: f"{numbers[m[1]] + int(m[2] or 0):0{m[3] or 1}d}", template)
+    return FIELD.sub(lambda m: f"{int(m[1] or 1) * numbers[m[2]] + int(m[3] or 0):0{m[4] or 1}d}", template)
 
 
 @cache
 def _pattern(template: str) -> re.Pattern[str]:
-    pieces = FIELD.split(template)  # text, field, shift, digits, text, …
-    texts, fields = pieces[::4], pieces[1::4]
-    numbers = [rf"(?P<{field}>\d+)" for field in fields] + [""]
+    pieces = FIELD.split(template)  # text, factor, field, shift, digits, text, …
+    texts, fields = pieces[::5], pieces[2::5]
+    numbers = [rf"(?P<{field}>\d{{1,9}})" for field in fields] + [""]  # Python does not read thousands of digits
     return re.compile("".join(re.escape(text) + number for text, number in zip(texts, numbers, strict=True)))

@@ -55,7 +55,7 @@ def open_subject(
     path, word = Path(given), str(given)
     if not word:
         raise UsageError("no model was named: give a run folder, a weights file or published weights")
-    if not path.exists() and names.GRAMMAR.fullmatch(word):
+    if not path.exists() and names.fits(word):
         return _random(word, image)
     origin = origin_of(path)
     if path.is_dir() and not (path / RESULT).is_file():

@@ -183,7 +183,10 @@ def test_a_recipe_is_resolved_and_changed_as_asked(run) -> None:
         (("mine.toml",), "'mine.toml' does not exist"),
         (("scratch", "--set", "optimizer.lrr=1"), "optimizer.lrr is not a setting; did you mean lr?"),
         (("scratch", "--image", "32"), "--image does not apply to a recipe, whose settings are changed with --set"),
-        (("scratch", "digits"), "'digits' is a word too many: only `show augment RECIPE DATA` takes further ones"),
+        (
+            ("scratch", "digits"),
+            "'digits' is a word too many: only `show augment RECIPE DATA` and `show mae RUN IMAGE` take more",
+        ),
         (("ViT-B/16", "ViT-L/16"), "'ViT-L/16' is a word too many"),
         (("recipes", "--set", "a=b"), "--set does not apply to a list"),
         (("ViT-B/16", "--out", "x.png"), "--out does not apply to a model"),

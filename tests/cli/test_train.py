@@ -56,6 +56,27 @@ def test_a_run_leaves_all_its_files_and_says_what_to_do_next(run, here: Path) ->
     assert "`patchwords show runs/tiny-1`" in following
 
 
+@pytest.mark.parametrize(
+    ("recipe", "parts", "sentence"),
+    [
+        ("digits-mae", ("parts.depth=1",), "`patchwords train DATA --weights runs/tiny-1` fine-tunes it"),
+        ("digits-tokenizer", ("parts.width=8",), "--recipe beit/pretrain-b16 --set objective.tokenizer=runs/tiny-1`"),
+    ],
+)
+def test_a_run_without_labels_says_what_its_model_is_for(
+    run, here: Path, recipe: str, parts: tuple[str, ...], sentence: str
+) -> None:
+    words = (word for part in (*parts, "data.workers=0") for word in ("--set", part))
+    answer = run("train", "tiny.npz", "--recipe", recipe, "--epochs", "1", "--device", "cpu", *words)
+    assert answer.code == 0, answer.err
+    score, _, following = answer.out.splitlines()
+    assert "no labels were used" in score
+    assert sentence in following
+    said = run("show", "runs/tiny-1").out
+    assert "32 train, 8 val, without labels" in said
+    assert "  best " not in said  # none was chosen, the last was kept
+
+
 def test_the_files_of_a_run_say_what_it_was(run, here: Path) -> None:
     assert run("train", *SHORT, "--seed", "3", "--model", "ViT-Digits/4", "--out", "mine").code == 0
     recipe = tomllib.loads((here / "mine" / "recipe.toml").read_text("utf-8"))

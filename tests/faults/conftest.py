@@ -44,7 +44,7 @@ workers = 0
 augment = { policy = { kind = "randaugment", deviation = 0.5, probability = 0.5 }, jitter = 0.2, erase = 0.25 }
 mix = { mixup = 0.8, cutmix = 1.0 }
 """
-KEPT = ("model", "optimizer", "average")  # of a checkpoint; its `best` is the model of the run
+KEPT = ("model", "optimizer", "average", "objective")  # of a checkpoint; its `best` is the model of the run
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 TIMES = ("images_per_second", "waiting")  # what a line of metrics tells of the clock
 
@@ -110,7 +110,8 @@ def bits() -> Callable[[Path], Bits]:
 
     def look(run: Path) -> Bits:
         last = run / "checkpoints" / (run / "checkpoints" / "last").read_text().split()[0]
-        files = [*(last / f"{stem}.safetensors" for stem in KEPT), *run.glob("model.safetensors")]
+        kept = [last / f"{stem}.safetensors" for stem in KEPT]
+        files = [*(file for file in kept if file.exists()), *run.glob("model.safetensors")]
         text = (run / "metrics.jsonl").read_text() if (run / "metrics.jsonl").exists() else ""
         rows = [json.loads(line) for line in text.splitlines()]
         state = json.loads((last / "state.json").read_text())

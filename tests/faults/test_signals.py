@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from patchwords.cli.progress import Bars
-from patchwords.training import assemble, result, train
+from patchwords.training import judge, result, train
 from patchwords.training.run import checkpoint
 
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
@@ -73,15 +73,15 @@ def in_the_scan(number: int) -> None:
 
 
 def in_the_evaluation(number: int) -> None:
-    at(assemble, "judged", number)
+    at(judge, "judged", number)
 
 
 def in_a_save(number: int) -> None:
     at(checkpoint, "_fill", number)
 
 
-def in_the_last_evaluation(number: int) -> None:
-    at(result, "classify", number)
+def in_the_result(number: int) -> None:
+    at(result, "_write_predictions", number)
 
 
 def in_the_report(number: int) -> None:
@@ -110,7 +110,7 @@ def test_a_signal_anywhere_is_heard(place: Callable, number: int, launch, begin,
     assert bits(run) == undisturbed.bits
 
 
-@pytest.mark.parametrize("place", [in_the_last_evaluation, in_the_report])
+@pytest.mark.parametrize("place", [in_the_result, in_the_report])
 def test_a_signal_at_the_end_does_not_spoil_it(place: Callable, launch, begin, undisturbed, bits, tmp_path) -> None:
     run = tmp_path / "run"
     process = launch(*begin(run), prepare=partial(place, signal.SIGTERM))

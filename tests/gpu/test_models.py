@@ -27,7 +27,11 @@ def test_the_device_agrees_with_the_cpu(small_config: Config, randomised) -> Non
     torch.testing.assert_close(found, expected, atol=2e-5, rtol=1e-4)
 
 
-@pytest.mark.parametrize("small_config", ["plain", "relative", "axial", "map", "hybrid", "resnet pre"], indirect=True)
+@pytest.mark.parametrize(
+    "small_config",
+    ["plain", "relative", "beit", "beit shared", "axial", "map", "hybrid", "resnet pre", "swin odd"],
+    indirect=True,
+)
 def test_compiled_agrees_with_eager_forward_and_backward(small_config: Config, randomised) -> None:
     torch._dynamo.reset()
     model = randomised(small_config.build()).cuda().eval()

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from patchwords.inspection.positions import Structure, similarity, steps, structure
-from patchwords.layers.position import sincos_2d
+from patchwords.ops.sinusoids import sincos_2d
 
 
 def sincos(rows: int, cols: int) -> Tensor:

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from patchwords.layers.attention import Attention, NoOffsets
-from patchwords.layers.position import Offsets
+from patchwords.layers.bias import Bias
+from patchwords.layers.offsets import Offsets
 
 
 def test_multi_head_attention_is_each_head_by_itself_side_by_side_and_projected() -> None:
@@ -39,7 +40,45 @@ def test_offsets_are_added_to_the_logits_of_forward_and_weights_alike() -> None:
     torch.testing.assert_close(attention(z), attention.out((weights @ v).transpose(1, 2).flatten(2)))
 
 
-@pytest.mark.parametrize(("biases", "names"), [("qkv", {"qkv.bias", "out.bias"}), ("none", {"out.bias"})])
+def test_offsets_that_differ_by_head_are_added_to_the_heads_that_are_asked_for() -> None:
+    attention = Attention(12, 3, "qv", Bias((2, 2), 1, 3), 0.0, 0.0).double().eval()
+    for parameter in attention.parameters():
+        torch.nn.init.normal_(parameter)
+    z = torch.randn(2, 5, 12, dtype=torch.float64)
+    q, k, v = attention.split(z)
+    weights = (q @ k.mT / 2 + attention.offsets(q)).softmax(-1)
+    torch.testing.assert_close(attention.weights(z, slice(1, 3), slice(2, 5)), weights[:, 1:3, 2:5])
+    torch.testing.assert_close(attention(z), attention.out((weights @ v).transpose(1, 2).flatten(2)))
+
+
+def test_a_bias_for_keys_would_change_nothing() -> None:
+    without, with_one = (Attention(8, 2, biases, NoOffsets(), 0.0, 0.0).double() for biases in ("qv", "qkv"))
+    torch.nn.init.normal_(without.qkv.q_bias)
+    torch.nn.init.normal_(without.qkv.v_bias)
+    state = dict(without.state_dict())
+    bias = [state.pop("qkv.q_bias"), torch.randn(8, dtype=torch.float64), state.pop("qkv.v_bias")]
+    with_one.load_state_dict(state | {"qkv.bias": torch.cat(bias)})
+    z = torch.randn(2, 5, 8, dtype=torch.float64)
+    torch.testing.assert_close(without(z), with_one(z))
+
+
+def test_queries_keys_and_values_without_a_key_bias_start_as_three_matrices_with_zeros() -> None:
+    attention = Attention(64, 2, "qv", NoOffsets(), 0.0, 0.0)
+    bound = math.sqrt(6 / 128)
+    for part in attention.qkv.weight.chunk(3):
+        assert 0.98 * bound < part.abs().max() <= bound
+    assert not attention.qkv.q_bias.any()
+    assert not attention.qkv.v_bias.any()
+
+
+@pytest.mark.parametrize(
+    ("biases", "names"),
+    [
+        ("qkv", {"qkv.bias", "out.bias"}),
+        ("qv", {"qkv.q_bias", "qkv.v_bias", "out.bias"}),
+        ("none", {"out.bias"}),
+    ],
+)
 def test_biases_of_q_k_v_can_be_left_out(biases: str, names: set[str]) -> None:
     attention = Attention(8, 2, biases, NoOffsets(), 0.0, 0.0)
     assert {name for name, _ in attention.named_parameters() if name.endswith("bias")} == names

@@ -5,18 +5,20 @@ import torch
 from torch import Tensor, nn
 
 from patchwords.layers.attention import Attention, NoOffsets
+from patchwords.layers.bias import Bias
 from patchwords.layers.block import Block, Layer, StreamNormBlock
 from patchwords.layers.look import PIECE, Look
 from patchwords.layers.mlp import MLP
-from patchwords.layers.position import Offsets
+from patchwords.layers.offsets import Offsets
 from patchwords.layers.tokens import Tokens
 
 WIDTH, HEADS, TOKENS, BATCH = 12, 3, 7, 2
 
 
-@pytest.fixture(params=["plain", "relative", "stream-norm"])
+@pytest.fixture(params=["plain", "relative", "relative-bias", "stream-norm"])
 def look(request: pytest.FixtureRequest) -> Look:
-    offsets = Offsets(TOKENS, WIDTH // HEADS, std=1.0) if request.param == "relative" else NoOffsets()
+    kinds = {"relative": Offsets(TOKENS, WIDTH // HEADS, std=1.0), "relative-bias": Bias((2, 3), 1, HEADS)}
+    offsets = kinds.get(request.param, NoOffsets())
     kind: type[Layer] = StreamNormBlock if request.param == "stream-norm" else Block
     block = kind(Attention(WIDTH, HEADS, "qkv", offsets, 0.0, 0.0), MLP(WIDTH, 16, "gelu", 0.0), 1e-6, None, 0.0)
     for parameter in block.parameters():
@@ -48,7 +50,7 @@ def test_the_smallest_piece_is_one_row_of_one_head(look: Look) -> None:
 def test_offsets_are_made_for_the_rows_of_a_piece_alone() -> None:
     offsets = Offsets(TOKENS, 4, std=1.0)
     q = torch.randn(BATCH, HEADS, TOKENS, 4)
-    assert torch.equal(offsets(q, slice(2, 5)), offsets(q)[:, :, 2:5])
+    assert torch.equal(offsets(q, rows=slice(2, 5)), offsets(q)[:, :, 2:5])
 
 
 def test_queries_and_keys_are_made_once_for_all_pieces(look: Look) -> None:

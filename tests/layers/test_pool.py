@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from patchwords.layers.pool import Attend, ClassToken, Mean
+from patchwords.layers.pool import Attend, BothTokens, ClassToken, Mean, Pool
 from patchwords.layers.tokens import Tokens
 
 WIDTH, HEADS, HIDDEN, EPSILON = 8, 2, 12, 1e-3
@@ -74,6 +74,13 @@ def test_the_class_pool_reads_the_class_token_alone(tokens: Tokens) -> None:
     assert built(ClassToken()).reads(tokens).tolist() == [[1, 0, 0, 0, 0, 0, 0, 0]] * 2
 
 
+def test_the_distilled_pool_takes_the_class_and_the_distillation_token_and_reads_them_alike(tokens: Tokens) -> None:
+    pool = built(BothTokens())
+    assert torch.equal(pool(tokens), tokens.x[:, :2])
+    assert pool.reads(tokens).tolist() == [[0.5, 0.5, 0, 0, 0, 0, 0, 0]] * 2
+    assert list(pool.parameters()) == []
+
+
 @pytest.mark.parametrize("norm", ["before", "after"])
 def test_the_mean_reads_all_patches_alike(tokens: Tokens, norm: str) -> None:
     torch.testing.assert_close(
@@ -94,8 +101,8 @@ def test_the_attention_pool_reads_what_its_heads_ask_for_on_average(tokens: Toke
     assert not reads[:, :first].any()
 
 
-@pytest.mark.parametrize("kind", [ClassToken(), Mean(), Attend(), Attend(over="patches")])
-def test_what_a_pool_reads_sums_to_one(kind: ClassToken | Mean | Attend, tokens: Tokens) -> None:
+@pytest.mark.parametrize("kind", [ClassToken(), Mean(), Attend(), Attend(over="patches"), BothTokens()])
+def test_what_a_pool_reads_sums_to_one(kind: Pool, tokens: Tokens) -> None:
     reads = built(kind).reads(tokens)
     assert reads.shape == (2, 8)
     torch.testing.assert_close(reads.sum(1), torch.ones(2, dtype=torch.float64))

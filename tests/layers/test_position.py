@@ -1,20 +1,16 @@
 """Section 3.1 and App. D.4: each kind of position, its rows written out by hand."""
 
 import math
-from dataclasses import replace
 
 import pytest
 import torch
 from torch import Tensor
 
-from patchwords.errors import UsageError
 from patchwords.layers.position import (
-    At,
-    Layerwise,
+    Fixed1D,
     Learned1D,
     Learned2D,
     NoPosition,
-    Offsets,
     Over,
     Position,
     Relative,
@@ -22,11 +18,8 @@ from patchwords.layers.position import (
     Sinusoidal1D,
 )
 from patchwords.layers.tokens import Tokens
-from patchwords.models.vit import ViT, ViTConfig
 
 WIDTH, GRID = 8, (3, 2)
-CONFIG = ViTConfig(depth=3, width=8, mlp=12, heads=2, patch=(4, 4), image=(12, 8), classes=5)
-IMAGES = torch.linspace(-1, 1, 2 * 3 * 12 * 8).reshape(2, 3, 12, 8)
 
 
 def added(position: Position, special: tuple[str, ...] = ("class",)) -> Tensor:
@@ -91,6 +84,30 @@ def test_fixed_tables_are_neither_learned_nor_saved(kind: Position) -> None:
     assert module.state_dict() == {}
 
 
+@pytest.mark.parametrize("special", [(), ("class",), ("class", "distillation", "register")])
+def test_fixed_1d_is_maes_law_with_rows_of_zeros_for_special_tokens(special: tuple[str, ...]) -> None:
+    rows = added(Fixed1D(), special)
+    assert not rows[: len(special)].any()
+    wanted = torch.tensor([mae_row(x, y) for y in range(GRID[0]) for x in range(GRID[1])])
+    torch.testing.assert_close(rows[len(special) :], wanted)
+
+
+def test_fixed_1d_is_saved_as_a_learned_table_is_but_never_learns() -> None:
+    module = Fixed1D().build(WIDTH, GRID, ("class",))
+    (parameter,) = module.parameters()
+    assert not parameter.requires_grad
+    learned = Learned1D().build(WIDTH, GRID, ("class",)).state_dict()
+    assert {name: x.shape for name, x in module.state_dict().items()} == {name: x.shape for name, x in learned.items()}
+
+
+def test_fixed_1d_draws_no_random_numbers_and_needs_no_memory_where_there_is_none() -> None:
+    before = torch.random.get_rng_state()
+    Fixed1D().build(WIDTH, GRID, ("class",))
+    assert torch.equal(torch.random.get_rng_state(), before)
+    with torch.device("meta"):
+        assert all(parameter.is_meta for parameter in Fixed1D().build(WIDTH, GRID, ("class",)).parameters())
+
+
 def test_learned_1d_has_a_row_for_each_place() -> None:
     module = Learned1D().build(WIDTH, GRID, ("class",))
     assert module.table.shape == (1, 7, WIDTH)
@@ -128,97 +145,3 @@ def test_learned_2d_puts_the_column_embedding_before_the_row_embedding() -> None
 @pytest.mark.parametrize("kind", [NoPosition(), Relative()])
 def test_no_position_and_relative_positions_add_nothing_to_the_tokens(kind: Position) -> None:
     assert not added(kind).any()
-
-
-def test_relative_logits_are_the_query_times_the_embedding_of_the_offset() -> None:
-    tokens, width = 4, 6
-    offsets = Offsets(tokens, width, std=1.0).double()
-    q = torch.randn(2, 3, tokens, width, dtype=torch.float64)
-    logits = offsets(q)
-    assert logits.shape == (2, 3, tokens, tokens)
-    for i in range(tokens):
-        for j in range(tokens):
-            embedding = offsets.table[i - j + tokens - 1]  # offsets run from -(tokens - 1)
-            expected = (q[:, :, i] * embedding).sum(-1) / math.sqrt(width)
-            torch.testing.assert_close(logits[:, :, i, j], expected)
-
-
-def test_there_is_one_relative_table_a_layer_and_every_offset_learns() -> None:
-    model = replace(CONFIG, position=Relative()).build()
-    torch.nn.init.normal_(model.head.classifier.weight)
-    torch.nn.init.normal_(model.embed.special.class_token)
-    model(IMAGES).square().sum().backward()
-    tables = [block.attention.offsets.table for block in model.encoder.blocks]
-    assert [tuple(table.shape) for table in tables] == [(13, 4)] * 3
-    assert all((table.grad.abs().sum(1) > 0).all() for table in tables[:2])
-    assert (tables[2].grad.abs().sum(1) > 0).tolist() == [True] * 7 + [False] * 6  # where the class token alone asks
-
-
-def test_the_offsets_refuse_another_number_of_tokens() -> None:
-    with pytest.raises(UsageError, match="5 tokens came, the offsets know 4: adapt the model to this size"):
-        Offsets(4, 6, 0.02)(torch.zeros(1, 1, 5, 6))
-
-
-@pytest.mark.parametrize("kind", [Learned1D(), Learned2D(), SinCos2D(), Sinusoidal1D()])
-def test_another_grid_is_refused_even_of_as_many_patches(kind: Position) -> None:
-    module = kind.build(WIDTH, GRID, ())
-    with pytest.raises(UsageError, match=r"the picture has 2x3 patches, the positions are for 3x2: load the weights"):
-        module(Tokens(torch.zeros(1, 6, WIDTH), 0, (2, 3)))
-
-
-def positioned(kind: type[Learned1D | Learned2D | SinCos2D | Sinusoidal1D], at: At) -> ViT:
-    model = replace(CONFIG, position=kind(at=at)).build()
-    torch.nn.init.normal_(model.head.classifier.weight)
-    return model
-
-
-@pytest.mark.parametrize("kind", [Learned1D, Learned2D, SinCos2D, Sinusoidal1D])
-@pytest.mark.parametrize(("at", "inside"), [("stem", 0), ("every", 3), ("shared", 1)])
-def test_tables_stand_at_the_stem_or_in_every_layer_or_are_shared(kind: type, at: At, inside: int) -> None:
-    model = positioned(kind, at)
-    assert isinstance(model.embed.position, torch.nn.Identity) == (at != "stem")
-    assert isinstance(model.encoder.position, Layerwise) == (at != "stem")
-    if inside:
-        assert len(model.encoder.position.tables) == inside
-
-
-@pytest.mark.parametrize("kind", [Learned1D, Learned2D])
-@pytest.mark.parametrize(("at", "tables"), [("stem", 1), ("every", 3), ("shared", 1)])
-def test_a_shared_table_is_one_parameter_and_one_in_every_layer_is_depth_of_them(
-    kind: type, at: At, tables: int
-) -> None:
-    names = [name for name, _ in positioned(kind, at).named_parameters() if ".position." in name]
-    assert len(names) == tables * (1 if kind is Learned1D else 2)
-
-
-@pytest.mark.parametrize("kind", [Learned1D, Learned2D, SinCos2D, Sinusoidal1D])
-@pytest.mark.parametrize("at", ["every", "shared"])
-def test_layerwise_positions_are_added_before_each_block(kind: type, at: At) -> None:
-    model = positioned(kind, at)
-    tokens = model.embed(IMAGES)
-    for layer, block in enumerate(model.encoder.blocks):
-        table = model.encoder.position.tables[layer if at == "every" else 0]
-        tokens = tokens.replace(block(table(tokens).x))
-    expected = model.head(model.pool(tokens.replace(model.encoder.norm(tokens.x))))
-    torch.testing.assert_close(model(IMAGES), expected)
-
-
-def test_a_shared_table_gets_the_gradients_of_all_layers() -> None:
-    every, shared = positioned(Learned1D, "every"), positioned(Learned1D, "shared")
-    state = every.state_dict()
-    one = state["encoder.position.tables.0.table"]
-    every.load_state_dict({name: one if ".tables." in name else tensor for name, tensor in state.items()})
-    shared.load_state_dict({name: state[name] for name in shared.state_dict()})
-    for model in (every, shared):
-        model(IMAGES).square().sum().backward()
-    gradients = [table.table.grad for table in every.encoder.position.tables]
-    assert all(gradient.abs().sum() > 0 for gradient in gradients)
-    torch.testing.assert_close(shared.encoder.position.tables[0].table.grad, sum(gradients))
-
-
-@pytest.mark.parametrize("at", ["stem", "every", "shared"])
-def test_every_row_of_a_table_learns(at: At) -> None:
-    model = positioned(Learned1D, at)
-    model(IMAGES).square().sum().backward()
-    tables = [parameter for name, parameter in model.named_parameters() if name.endswith(".table")]
-    assert all((table.grad.abs().sum(-1) > 0).all() for table in tables)

@@ -45,6 +45,13 @@ def test_every_sample_gets_the_same_special_tokens_in_order() -> None:
         assert torch.equal(x[sample], torch.cat([special.class_token[0], special.register_token[0], patches[sample]]))
 
 
+def test_the_distillation_token_stands_between_the_class_token_and_the_registers() -> None:
+    special = Special(("class", "distillation", "register"), 4)
+    for place, token in enumerate([special.class_token, special.distillation_token, special.register_token]):
+        torch.nn.init.constant_(token, place)
+    assert special(torch.full((2, 3, 4), 9.0))[:, :, 0].tolist() == [[0, 1, 2, 9, 9, 9]] * 2
+
+
 def test_without_names_the_patches_stay_alone() -> None:
     special = Special((), 4)
     patches = torch.randn(3, 5, 4)

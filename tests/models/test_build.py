@@ -40,7 +40,7 @@ def pictures(model: Model, batch: int = 3) -> Tensor:
 def gradients(model: nn.Module, run: Callable[[Tensor], Tensor], images: Tensor) -> dict[str, Tensor]:
     model.zero_grad()
     run(images).square().mean().backward()
-    return {name: parameter.grad.clone() for name, parameter in model.named_parameters()}
+    return {name: parameter.grad.clone() for name, parameter in model.named_parameters() if parameter.requires_grad}
 
 
 def assert_same_run(model: Model, run: Callable[[Tensor], Tensor]) -> None:

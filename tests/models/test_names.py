@@ -7,12 +7,14 @@ import torch
 
 from patchwords.errors import UsageError
 from patchwords.layers.bottleneck import POST, PRE
-from patchwords.layers.pool import Attend, ClassToken, Mean
-from patchwords.layers.position import Learned1D
+from patchwords.layers.head import Distilled
+from patchwords.layers.pool import Attend, BothTokens, ClassToken, Mean
+from patchwords.layers.position import Fixed1D, Learned1D
 from patchwords.models.hybrid import ResNetStem
-from patchwords.models.names import NAMES, read
+from patchwords.models.names import NAMES, fits, read
 from patchwords.models.resnet import ResNetConfig
-from patchwords.models.vit import SIZES, ViTConfig
+from patchwords.models.sizes import SIZES
+from patchwords.models.vit import ViTConfig
 
 BASE = ViTConfig(depth=12, width=768, mlp=3072, heads=12, patch=(16, 16))
 
@@ -107,6 +109,34 @@ def test_r_alone_is_the_root_with_patches_of_eight_and_so_has_49_of_them() -> No
     assert config.tokens == 50
 
 
+EXACT = replace(BASE, activation="gelu")  # the later papers' GELU
+
+
+@pytest.mark.parametrize(("tail", "image"), [("", (224, 224)), ("@384", (384, 384)), ("@160x480", (160, 480))])
+def test_deit_is_a_vit_with_the_exact_gelu_and_distilled_it_has_a_token_and_a_classifier_more(
+    tail: str, image: tuple[int, int]
+) -> None:
+    assert read(f"DeiT-B/16{tail}") == replace(EXACT, image=image)
+    both = replace(EXACT, image=image, special=("class", "distillation"), pool=BothTokens(), head=Distilled())
+    assert read(f"DeiT-B/16-distilled{tail}") == both
+
+
+def test_deit_iii_has_layer_scale_and_positions_over_the_patches_alone() -> None:
+    assert read("DeiT3-B/16") == replace(EXACT, layer_scale=1e-4, position=Learned1D(over="patches"))
+
+
+def test_mae_is_its_encoder_with_fixed_positions_and_the_mean_of_the_patches() -> None:
+    assert read("MAE-B/16") == replace(EXACT, position=Fixed1D(), pool=Mean(norm="after"))
+
+
+@pytest.mark.parametrize("family", ["DeiT", "DeiT3", "MAE"])
+@pytest.mark.parametrize("letter", SIZES)
+def test_the_later_papers_have_every_size_and_any_patch(family: str, letter: str) -> None:
+    config = read(f"{family}-{letter}/8@32")
+    assert (config.depth, config.width, config.mlp, config.heads) == SIZES[letter]
+    assert (config.patch, config.image) == ((8, 8), (32, 32))
+
+
 @pytest.mark.parametrize(("name", "form"), [("BiT-R101x3", PRE), ("R101x3", POST)])
 def test_a_resnet_is_named_by_depth_and_factor(name: str, form: object) -> None:
     assert read(name) == ResNetConfig(units=(3, 4, 23, 3), width=192, form=form)
@@ -168,6 +198,11 @@ def test_no_two_listed_names_are_the_same_model() -> None:
         ("R50+ViT-B/8", "R50+ViT-B/16"),
         ("R+ViT-Ti/32", "R+ViT-Ti/16"),
         ("BiT-R50", "BiT-R50x1"),
+        ("DeiT-X/16", "DeiT-B/16"),
+        ("DeiT3-B/16-distilled", "DeiT-B/16-distilled"),
+        ("MAE-B/16-distilled", "DeiT-B/16-distilled"),
+        ("deit-b/16", "DeiT-B/16"),
+        ("MAE-B16", "MAE-B/16"),
         ("R34x1", "R50x1"),
         ("BiT-R50x0", "BiT-R50x1"),
     ],
@@ -203,3 +238,13 @@ def test_a_patch_that_does_not_divide_the_picture_is_refused() -> None:
 def test_a_zero_in_a_name_is_refused(name: str) -> None:
     with pytest.raises(UsageError):
         read(name)
+
+
+@pytest.mark.parametrize("word", ["ViT-B/16", "ViT-zz/16", "Swin-T@384", "BiT-R50x1", "DALL-E", "Tokenizer-512/3"])
+def test_a_word_is_written_like_a_name_whether_or_not_there_is_such_a_model(word: str) -> None:
+    assert fits(word)
+
+
+@pytest.mark.parametrize("word", ["", "runs/photos-1", "ViT-B16", "ViT-B/16@", "ViT-B/16\n", "Swin-T/4", "R50"])
+def test_other_words_are_not_written_like_a_name(word: str) -> None:
+    assert not fits(word)

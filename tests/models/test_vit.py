@@ -12,9 +12,19 @@ from torch import Tensor, nn
 from patchwords.errors import UsageError
 from patchwords.layers import attention as attention_layer
 from patchwords.layers.bottleneck import PRE, Form
-from patchwords.layers.head import HeadKind
-from patchwords.layers.pool import Attend, Mean, Pool
-from patchwords.layers.position import Learned1D, Learned2D, NoPosition, Position, Relative, SinCos2D, Sinusoidal1D
+from patchwords.layers.head import Distilled, HeadKind
+from patchwords.layers.pool import Attend, BothTokens, Mean, Pool
+from patchwords.layers.position import (
+    Fixed1D,
+    Learned1D,
+    Learned2D,
+    NoPosition,
+    Position,
+    Relative,
+    RelativeBias,
+    SinCos2D,
+    Sinusoidal1D,
+)
 from patchwords.models.build import build
 from patchwords.models.hybrid import ResNetStem
 from patchwords.models.names import Config, read
@@ -24,6 +34,7 @@ from patchwords.models.vit import ViT, ViTConfig
 Randomise = Callable[[nn.Module], nn.Module]
 
 PLAIN = ViTConfig(depth=3, width=16, mlp=24, heads=2, patch=(8, 8), image=(32, 24), classes=5)
+PLACELESS = ("none", "relative", "relative-bias")  # kinds that add nothing to a patch
 
 
 @pytest.fixture
@@ -61,7 +72,7 @@ def test_the_small_configurations_hold_every_part_and_every_choice(small_configs
     parts += [form for config in vits if config.stem for form in [config.stem.form]] + [c.form for c in resnets]
     assert {kind for kind in kinds if not any(isinstance(part, kind) for part in parts)} == set()
     wanted = set().union(*(choices(kind) for kind in [*kinds, ViTConfig, Form]))
-    fixed = {("NoPosition", "at"), ("Relative", "at")}  # not settings
+    fixed = {("NoPosition", "at"), ("Relative", "at"), ("Fixed1D", "at")}  # not settings
     found = set().union(*(chosen(part) for part in parts))
     assert {choice for choice in wanted - found if choice[:2] not in fixed} == set()
 
@@ -79,7 +90,7 @@ def test_every_trainable_parameter_gets_a_gradient(small_config: Config, randomi
     model = randomised(small_config.build()).train()
     model(pictures(small_config, 4)).square().sum().backward()
     dead = [name for name, parameter in model.named_parameters() if parameter.grad is None or not parameter.grad.any()]
-    assert dead == []
+    assert dead == [name for name, parameter in model.named_parameters() if not parameter.requires_grad]
 
 
 def test_a_picture_does_not_know_its_neighbours_in_the_batch(small_config: Config, randomised: Randomise) -> None:
@@ -92,9 +103,17 @@ def test_a_picture_does_not_know_its_neighbours_in_the_batch(small_config: Confi
 def test_logits_are_the_classifier_of_the_representation(small_config: Config, randomised: Randomise) -> None:
     model = randomised(small_config.build()).eval()
     images = pictures(small_config)
+    is_distilled = small_config.head.kind == "distilled"  # there two classifiers see a token each
     represented = model.represent(images)
     represented = represented if isinstance(small_config, ViTConfig) else model.head.represent(represented)
-    torch.testing.assert_close(model(images), model.head.classifier(represented))
+    wanted = sum(model.pair(images)) / 2 if is_distilled else model.head.classifier(represented)
+    torch.testing.assert_close(model(images), wanted)
+
+
+def test_only_a_fixed_table_is_kept_from_training(small_config: Config) -> None:
+    fixed = isinstance(small_config, ViTConfig) and small_config.position.kind == "fixed-1d"
+    kept = [name for name, parameter in small_config.build().named_parameters() if not parameter.requires_grad]
+    assert kept == (["embed.position.table"] if fixed else [])
 
 
 def test_the_same_seed_builds_the_same_model(small_config: Config) -> None:
@@ -207,7 +226,7 @@ def test_a_layer_that_is_not_there_is_refused(model: ViT, number: int) -> None:
 # What it shows.
 
 SHOWS = {
-    "evidence": {"axial", "axial 2d every", "resnet post", "resnet pre"},
+    "evidence": {"axial", "axial 2d every", "resnet post", "resnet pre", "swin", "swin odd"},
     "nothing": {"axial relative"},  # a probe asks its patches, so the output is no sum over them
 }
 
@@ -272,7 +291,7 @@ def test_evidence_that_does_not_add_up_to_a_logit_is_refused(small_config: ViTCo
 def test_filters_are_the_kernels_that_see_the_pixels(small_config: Config) -> None:
     model = small_config.build()
     filters = model.filters()
-    stem = small_config.stem if isinstance(small_config, ViTConfig) else small_config
+    stem = small_config.stem if isinstance(small_config, ViTConfig) else isinstance(small_config, ResNetConfig)
     assert filters.shape[1:] == (small_config.channels, *((7, 7) if stem else small_config.patch))
     assert not filters.requires_grad
     if not stem:
@@ -299,7 +318,7 @@ def test_positions_are_the_rows_of_the_patches(special: tuple[str, ...], over: s
 
 def test_positions_are_what_a_picture_gets_for_its_places(small_config: Config, randomised: Randomise) -> None:
     model = randomised(small_config.build()).eval()
-    if isinstance(small_config, ResNetConfig) or small_config.position.kind in ("none", "relative"):
+    if not isinstance(small_config, ViTConfig) or small_config.position.kind in PLACELESS:
         with pytest.raises(UsageError, match=r"add nothing to a patch for its place|adds nothing for a place"):
             model.positions()
         return
@@ -399,17 +418,28 @@ def test_a_bag_of_patches_takes_any_number_of_them(randomised: Randomise) -> Non
         ({"heads": 3}, "width 16 is not a multiple of heads 3: choose heads that divide it"),
         ({"image": (33, 24)}, "image 33x24 is not a multiple of patch 8x8: choose a patch that divides it"),
         ({"special": ()}, 'pool "class" needs the class token first'),
-        ({"special": ("register", "class")}, "at most one class first, then any register"),
+        ({"special": ("register", "class")}, "one class first, then at most one distillation, then any register"),
         ({"special": ("class", "class")}, "at most one class first"),
+        ({"special": ("class", "distillation", "distillation")}, "at most one distillation"),
+        ({"special": ("class", "register", "distillation")}, "then any register"),
+        ({"special": ("distillation", "class")}, "at most one class first"),
+        ({"pool": BothTokens()}, 'pool "distilled" and head "linear" do not go together'),
+        ({"head": Distilled()}, 'pool "class" and head "distilled" do not go together'),
+        ({"pool": BothTokens(), "head": Distilled()}, r'both tokens first: special = \["class", "distillation"\]'),
+        ({"width": 6, "position": Fixed1D()}, "position fixed-1d needs a width that 4 divides, not 6"),
         ({"special": "class"}, "at most one class first"),
         ({"encoder": "foo"}, "encoder: 'foo' is not one of global, axial"),
-        ({"biases": "q"}, "biases: 'q' is not one of qkv, none"),
+        ({"biases": "q"}, "biases: 'q' is not one of qkv, qv, none"),
         ({"pool": "mean"}, "pool: 'mean' is not a part"),
         ({"image": 384}, "image: 384 is not a pair"),
         ({"patch": (8.0, 8.0)}, "patch: .* is not a pair"),
         ({"epsilon": -1.0}, "epsilon -1.0 is not between 0 and 1"),
         ({"depth": 100_000}, "depth 100000 is more than 1000"),
         ({"encoder": "axial", "pool": Mean()}, "the axial encoder has no place for special tokens"),
+        (
+            {"encoder": "axial", "pool": Mean(), "special": (), "position": RelativeBias()},
+            'position "relative-bias" is for attention between all patches',
+        ),
         ({"width": 6, "position": SinCos2D()}, "position sincos-2d needs a width that 4 divides, not 6"),
         ({"width": 5, "heads": 1, "position": Learned2D()}, "position learned-2d needs a width that 2 divides, not 5"),
         ({"width": 5, "heads": 1, "position": Sinusoidal1D()}, "position sinusoidal-1d needs a width that 2 divides"),

@@ -90,7 +90,8 @@ def test_accuracy_is_the_share_of_right_answers_and_a_soft_target_means_its_larg
 @pytest.mark.parametrize("loss", ["softmax", "sigmoid"])
 @pytest.mark.parametrize("small_config", ["plain", "mlp head", "map", "hybrid", "resnet pre"], indirect=True)
 def test_every_trainable_parameter_receives_a_gradient(small_config: Config, loss: str, randomised: Randomised) -> None:
-    objective = settings.read({"loss": loss, "smoothing": 0.1}, Supervised).build(randomised(small_config.build()))
+    learned = settings.read({"loss": loss, "smoothing": 0.1}, Supervised)
+    objective = Classification(randomised(small_config.build()), learned)
     images = torch.rand(4, small_config.channels, *small_config.image)
     target = F.one_hot(torch.arange(4), small_config.classes).float()
     value, _ = objective({"image": images, "target": target})
@@ -102,7 +103,7 @@ def test_every_trainable_parameter_receives_a_gradient(small_config: Config, los
 @pytest.mark.parametrize("small_config", ["plain"], indirect=True)
 def test_the_objective_owns_the_model_and_nothing_else(small_config: Config) -> None:
     model = small_config.build()
-    objective = Supervised().build(model)
+    objective = Classification(model, Supervised())
     assert isinstance(objective, Objective)
     assert objective.model is model
     assert objective.needs == ("image", "target")
@@ -114,6 +115,17 @@ def test_the_objective_owns_the_model_and_nothing_else(small_config: Config) -> 
 
 @pytest.mark.parametrize("small_config", ["plain"], indirect=True)
 def test_the_loss_is_computed_in_float32_whatever_the_model_answers_in(small_config: Config) -> None:
-    objective = Supervised().build(small_config.build().bfloat16())
+    objective = Classification(small_config.build().bfloat16(), Supervised())
     batch = {"image": torch.rand(4, 3, *small_config.image).bfloat16(), "target": torch.eye(5)[:4]}
     assert objective(batch)[0].dtype == torch.float32
+
+
+def test_a_mixed_picture_may_be_wholly_of_each_of_its_classes() -> None:
+    """DeiT III."""
+    both = cross_entropy(LOGITS, SOFT, Supervised(loss="sigmoid", mixed="whole"))
+    torch.testing.assert_close(both, cross_entropy(LOGITS, (SOFT > 0).float(), Supervised(loss="sigmoid")))
+
+
+def test_a_softmax_is_of_one_class() -> None:
+    with pytest.raises(UsageError, match="use loss sigmoid"):
+        Supervised(mixed="whole")

@@ -42,6 +42,12 @@ PUBLISHED = {
     "BiT-R152x2": "45.814",
     "BiT-R152x4": "182.777",
     "BiT-R200x3": "134.347",
+    "Swin-T": "4.491",  # as torchvision counts them
+    "Swin-S": "8.741",
+    "Swin-B": "15.431",
+    "Swin-L": "34.5",  # as the paper prints them, Table 1
+    "Swin-B@384": "47.1",
+    "Swin-L@384": "103.9",
 }
 WITH_NORMS = {  # as timm prints them
     "ViT-B/16": "17.58",

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from patchwords.layers.head import TanhMLP
-from patchwords.layers.pool import Mean
-from patchwords.layers.position import SinCos2D
+from patchwords.layers.pool import ClassToken, Mean
+from patchwords.layers.position import RelativeBias, SinCos2D
 from patchwords.models.build import configure
 from patchwords.models.hybrid import ResNetStem
 from patchwords.models.names import Config, read
@@ -108,14 +108,69 @@ def test_parameters_of_vit_lite_on_cifar_10(depth: int, count: int) -> None:
     assert parameters(read(f"ViT-Lite-{depth}/4")) == count
 
 
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [
+        ("Swin-T", 28_288_354),
+        ("Swin-S", 49_606_258),
+        ("Swin-B", 87_768_224),
+        ("Swin-L", 196_532_476),
+        ("Swin-B@384", 87_903_584),
+        ("Swin-L@384", 196_735_516),
+    ],
+)
+def test_parameters_of_swin(name: str, count: int) -> None:
+    assert parameters(read(name)) == count
+
+
 @pytest.mark.parametrize("name", BIT)
 def test_parameters_of_bit_resnets(name: str) -> None:
     assert (parameters(read(f"BiT-{name}")), parameters(read(name))) == BIT[name]
 
 
-@pytest.mark.parametrize(("size", "count"), [("Ti", 5_717_416), ("S", 22_050_664), ("B", 86_567_656)])
-def test_deit_without_distillation_has_the_parameters_of_the_plain_vit(size: str, count: int) -> None:
-    assert parameters(read(f"ViT-{size}/16")) == count
+@pytest.mark.parametrize(
+    ("size", "plain", "distilled"),
+    [("Ti", 5_717_416, 5_910_800), ("S", 22_050_664, 22_436_432), ("B", 86_567_656, 87_338_192)],
+)
+def test_parameters_of_deit_with_and_without_the_distillation_token(size: str, plain: int, distilled: int) -> None:
+    assert parameters(read(f"DeiT-{size}/16")) == parameters(read(f"ViT-{size}/16")) == plain
+    assert parameters(read(f"DeiT-{size}/16-distilled")) == distilled
+
+
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [
+        ("DeiT3-S/16", 22_059_496),
+        ("DeiT3-M/16", 38_849_512),
+        ("DeiT3-B/16", 86_585_320),
+        ("DeiT3-L/16", 304_374_760),
+        ("DeiT3-H/14", 632_126_440),
+    ],
+)
+def test_parameters_of_deit_iii(name: str, count: int) -> None:
+    assert parameters(read(name)) == count
+
+
+@pytest.mark.parametrize(
+    ("name", "count"), [("MAE-B/16", 85_798_656), ("MAE-L/16", 303_301_632), ("MAE-H/14", 630_764_800)]
+)
+def test_parameters_of_the_encoders_of_mae_with_their_fixed_table(name: str, count: int) -> None:
+    encoder = configure(name, classes=0)
+    assert parameters(encoder) == parameters(replace(encoder, pool=ClassToken())) == count
+
+
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [("BEiT-B/16", 86_530_984), ("BEiT-L/16", 304_430_568), ("BEiT-B/16@384", 86_744_104)],
+)
+def test_parameters_of_beit(name: str, count: int) -> None:
+    assert parameters(read(name)) == count
+
+
+def test_one_table_for_all_blocks_of_beit_is_counted_once() -> None:
+    every = read("BEiT-B/16")
+    shared = replace(every, position=RelativeBias(at="shared"))
+    assert parameters(every) - parameters(shared) == 11 * (27**2 + 3) * 12
 
 
 def test_the_millions_of_table_1_are_those_of_base_16_large_32_and_huge_14() -> None:

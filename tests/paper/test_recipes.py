@@ -9,11 +9,15 @@ import pytest
 
 import patchwords
 from patchwords import settings
-from patchwords.data.augment.policy import RandAugment
+from patchwords.data.augment.augment import Augment
+from patchwords.data.augment.policy import RandAugment, ThreeAugment
+from patchwords.data.mix import Mix
 from patchwords.models.build import blank
 from patchwords.models.names import read as read_model
+from patchwords.objectives.distill import Distill
+from patchwords.objectives.supervised import Supervised
 from patchwords.training import recipe
-from patchwords.training.optimizer import SGD, AdamW, scaled
+from patchwords.training.optimizer import SGD, AdamW, Lamb, scaled
 from patchwords.training.recipe import Recipe
 from patchwords.weights.zoo import ZOO
 
@@ -83,6 +87,24 @@ RECOMMENDED = [
     ("r-ti16", "augreg-r-ti16-i21k", "R+ViT-Ti/16", "none", 0.03, 0.0, 0.0),
 ]
 
+# DeiT: recipe, model, parameters, whether it has a teacher.
+DEIT = [
+    ("tiny", "DeiT-Ti/16", 5_717_416, False),
+    ("small", "DeiT-S/16", 22_050_664, False),
+    ("base", "DeiT-B/16", 86_567_656, False),
+    ("tiny-distilled", "DeiT-Ti/16-distilled", 5_910_800, True),
+    ("small-distilled", "DeiT-S/16-distilled", 22_436_432, True),
+    ("base-distilled", "DeiT-B/16-distilled", 87_338_192, True),
+]
+# DeiT III on ImageNet-1k: recipe, model, pixels, learning rate, stochastic depth (M's two are ours).
+DEIT_3 = [
+    ("small", "DeiT3-S/16", 224, 4e-3, 0.05),
+    ("medium", "DeiT3-M/16", 224, 3e-3, 0.1),
+    ("base", "DeiT3-B/16", 192, 3e-3, 0.2),
+    ("large", "DeiT3-L/16", 192, 3e-3, 0.45),
+    ("huge", "DeiT3-H/14", 154, 3e-3, 0.6),
+]
+
 
 def table(name: str) -> dict[str, Any]:
     """A recipe as its files state it: the parents' tables with the child's over them, key by key."""
@@ -97,6 +119,17 @@ def merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
         tables = isinstance(value, dict) and isinstance(old, dict)
         both[key] = merged(old, value) if tables and value.get("kind", old.get("kind")) == old.get("kind") else value
     return both
+
+
+def repeated(above: dict[str, Any], below: dict[str, Any]) -> set[str]:
+    """What is said again; a part of another kind has to say everything anew."""
+    if above.get("kind", below.get("kind")) != below.get("kind"):
+        return set()
+    found = {
+        key for key, value in above.items() if key != "kind" and not isinstance(value, dict) and below.get(key) == value
+    }
+    tables = [(value, below[key]) for key, value in above.items() if isinstance(value, dict) and key in below]
+    return found.union(*(repeated(value, under) for value, under in tables if isinstance(under, dict)))
 
 
 def configuration(found: Recipe) -> Any:
@@ -175,9 +208,7 @@ def test_every_recipe_is_read_says_where_it_comes_from_and_has_a_model_that_can_
 def test_a_recipe_states_only_what_differs_from_its_parent(name: str) -> None:
     stated = tomllib.loads((FOLDER / f"{name}.toml").read_text("utf-8"))
     if "base" in stated:
-        below = settings.dotted(table(stated.pop("base")))
-        repeated = {key for key, value in settings.dotted(stated).items() if below.get(key) == value}
-        assert {key for key in repeated if not key.endswith("kind")} == set()
+        assert repeated(stated, table(stated.pop("base"))) == set()
 
 
 @pytest.mark.parametrize(("strength", "mixup", "randaugment"), STRENGTHS)
@@ -219,12 +250,106 @@ def test_the_better_plain_vit() -> None:
     assert found.data.augment.policy == RandAugment(operations=2, magnitude=10.0, table="big-vision")
 
 
-def test_deit_has_its_rates_at_its_batch() -> None:
-    found = recipe.read("deit")
+@pytest.mark.parametrize(("name", "model", "parameters", "distilled"), DEIT)
+def test_deit(name: str, model: str, parameters: int, distilled: bool) -> None:
+    found = recipe.read(f"deit/{name}")
     rate = scaled(found.optimizer, 1024)
-    assert rate == 1e-3
+    assert (found.model, found.image, found.batch, found.duration) == (model, (224, 224), 1024, "300 epochs")
+    assert (rate, found.optimizer.decay, found.optimizer.kind) == (1e-3, 0.05, "adamw")
+    assert found.schedule.warmup == "5 epochs"
     assert found.schedule.start * rate == pytest.approx(1e-6)
     assert found.schedule.floor * rate == pytest.approx(1e-5)
+    config = configuration(found)
+    assert (config.stochastic_depth, config.dropout, found.average) == (0.1, 0.0, 0.99996)
+    assert sum(parameter.numel() for parameter in blank(config).parameters()) == parameters
+    assert found.data.augment.policy == RandAugment(magnitude=9.0, deviation=0.5, probability=0.5)
+    assert (found.data.augment.erase, found.data.augment.repeats) == (0.25, 3)
+    assert found.data.mix == Mix(mixup=0.8, cutmix=1.0, probability=1.0, switch=0.5)
+    assert (found.data.fit, found.data.share, found.data.interpolation) == ("crop", 0.875, "bicubic")
+    teacher = "timm:regnety_160.deit_in1k"
+    assert found.objective == (
+        Distill(teacher=teacher, how="hard", alpha=0.5, smoothing=0.1) if distilled else Supervised(smoothing=0.1)
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "model", "depth", "parameters"),
+    [
+        ("tiny", "Swin-T", 0.2, 28_288_354),
+        ("small", "Swin-S", 0.3, 49_606_258),
+        ("base", "Swin-B", 0.5, 87_768_224),
+    ],
+)
+def test_swin(name: str, model: str, depth: float, parameters: int) -> None:
+    found = recipe.read(f"swin/{name}")
+    rate = scaled(found.optimizer, 1024)
+    assert (found.model, found.image, found.batch, found.duration) == (model, (224, 224), 1024, "300 epochs")
+    assert (rate, found.optimizer.decay, found.optimizer.kind) == (1e-3, 0.05, "adamw")
+    assert (found.optimizer.betas, found.clip, found.average) == ((0.9, 0.999), 5.0, 0.0)
+    assert (found.schedule.warmup, found.schedule.shape) == ("20 epochs", "cosine")
+    base = found.optimizer.lr  # the code's numbers are those of a batch of 512
+    assert (found.schedule.start * base, found.schedule.floor * base) == (pytest.approx(5e-7), pytest.approx(5e-6))
+    config = configuration(found)
+    assert (config.stochastic_depth, config.dropout) == (depth, 0.0)
+    assert sum(parameter.numel() for parameter in blank(config).parameters()) == parameters
+    assert found.data.augment == Augment(policy=RandAugment(magnitude=9.0, deviation=0.5, probability=0.5), erase=0.25)
+    assert found.data.mix == Mix(mixup=0.8, cutmix=1.0, probability=1.0, switch=0.5)
+    assert found.objective == Supervised(smoothing=0.1)
+
+
+def test_swin_at_384_pixels() -> None:
+    found, before = recipe.read("swin/base-384"), recipe.read("swin/base")
+    assert (found.image, found.duration, found.schedule.warmup) == ((384, 384), "30 epochs", "5 epochs")
+    assert (found.optimizer.lr, found.optimizer.per, found.optimizer.decay) == (2e-5, 512, 1e-8)
+    assert (found.model, found.data, found.objective) == (before.model, before.data, before.objective)
+    config = settings.change(configuration(found), {"image": 384})
+    assert config == settings.change(read_model("Swin-B@384"), {"stochastic_depth": 0.5})
+
+
+def test_swin_on_imagenet_22k() -> None:
+    found = recipe.read("swin/large-22k")
+    assert (found.model, found.duration, found.schedule.warmup) == ("Swin-L", "90 epochs", "5 epochs")
+    assert (scaled(found.optimizer, found.batch), configuration(found).stochastic_depth) == (1e-3, 0.2)
+
+
+@pytest.mark.parametrize("name", ["base", "base-distilled"])
+def test_deit_at_384_pixels(name: str) -> None:
+    found, before = recipe.read(f"deit/{name}-384"), recipe.read(f"deit/{name}")
+    assert (found.image, found.batch, found.duration) == ((384, 384), 512, "30 epochs")
+    rate = scaled(found.optimizer, 512)
+    assert (rate, found.optimizer.decay) == (5e-6, 1e-8)
+    assert (found.schedule.start * rate, found.schedule.floor * rate) == (pytest.approx(1e-6), 5e-6)
+    assert (found.model, found.data, found.objective) == (before.model, before.data, before.objective)
+
+
+@pytest.mark.parametrize(("name", "model", "pixels", "lr", "depth"), DEIT_3)
+def test_deit_iii(name: str, model: str, pixels: int, lr: float, depth: float) -> None:
+    found = recipe.read(f"deit3/{name}")
+    assert (found.model, found.image, found.batch, found.duration) == (model, (pixels, pixels), 2048, "800 epochs")
+    assert found.optimizer == Lamb(lr=lr, decay=0.05, epsilon=1e-8 * 1000)  # of a loss that is the sum of 1000
+    assert found.clip == 1.0 * 1000
+    assert found.schedule.warmup == "5 epochs"
+    assert found.schedule.start * lr == pytest.approx(1e-6, rel=1e-4)
+    assert found.schedule.floor * lr == pytest.approx(1e-5, rel=1e-4)
+    assert configuration(found).stochastic_depth == depth
+    assert found.objective == Supervised(loss="sigmoid", mixed="whole")
+    assert found.data.augment == Augment(policy=ThreeAugment(), jitter=0.3, repeats=3)
+    assert found.data.mix == Mix(mixup=0.8, cutmix=1.0)
+    assert (found.data.fit, found.data.share, found.data.mean[0]) == ("crop", 1.0, 0.485)
+
+
+def test_deit_iii_goes_on_at_224_pixels() -> None:
+    found = recipe.read("deit3/finetune")
+    assert (found.image, found.batch, found.duration) == ((224, 224), 512, "20 epochs")
+    assert found.optimizer == AdamW(lr=1e-5, decay=0.1)
+    assert found.objective == Supervised(smoothing=0.1)
+    assert found.data.augment == Augment(policy=RandAugment(magnitude=9.0, deviation=0.5, probability=0.5))
+
+
+def test_every_recipe_of_deit_is_checked() -> None:
+    known = {f"deit/{row[0]}" for row in DEIT} | {"deit/base-384", "deit/base-distilled-384"}
+    known |= {f"deit3/{row[0]}" for row in DEIT_3} | {"deit3/finetune"}
+    assert {name for name in NAMES if name.startswith("deit")} == known
 
 
 def test_vit_lite_warms_up_from_and_ends_at_its_lowest_rate() -> None:

@@ -1,7 +1,10 @@
 """What the comparisons share: the stored references, and random weights at a scale where a wrong detail shows."""
 
-from collections.abc import Callable
+import socket
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
+from typing import NoReturn
 
 import pytest
 import torch
@@ -15,6 +18,19 @@ def golden() -> Path:
     if not GOLDEN.is_dir():
         pytest.skip("the stored references are not beside this checkout: shared/golden is missing")
     return GOLDEN
+
+
+@pytest.fixture(scope="module")
+def hf() -> Iterator[ModuleType]:
+    """transformers, told to stay offline and with nothing to connect through."""
+
+    def refuse(*_: object) -> NoReturn:
+        raise AssertionError("a socket was opened")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HF_HUB_OFFLINE", "1")
+        patch.setattr(socket.socket, "connect", refuse)
+        yield pytest.importorskip("transformers")
 
 
 @pytest.fixture

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 import patchwords
-from patchwords.layers.position import SinCos2D
+from patchwords.layers.pool import ClassToken
+from patchwords.layers.position import Fixed1D, SinCos2D
 from patchwords.ops.resampling import Convention, resample_table
 from patchwords.weights import files
 from patchwords.weights.checkpoint import open_checkpoint
@@ -28,8 +29,12 @@ CASES: dict[str, tuple[str, int | None]] = {
     "A3_official_gap": ("params.npz", None),
     "A4_official_hybrid": ("params.npz", None),
     "A6_timm_vit": ("model.safetensors", 3),
+    "A6_timm_deit_distilled": ("model.safetensors", 3),
+    "A6_timm_beit": ("model.safetensors", None),
     "A6_timm_resnetv2_bit": ("model.safetensors", None),
     "A7_hf_vit": ("", None),
+    "A7_hf_beit": ("", None),
+    "A7_hf_deit_teacher": ("", None),
     "A8_torchvision_vit": ("model.safetensors", 3),
 }
 cases = pytest.mark.parametrize("case", CASES)
@@ -83,7 +88,9 @@ def test_the_vector_before_the_head_is_the_references(
     assert difference(it.model.represent(it.images), it.arrays["pre_logits"]) <= LOGITS
 
 
-@pytest.mark.parametrize("case", ["A1_official_token", "A3_official_gap", "A4_official_hybrid", "A7_hf_vit"])
+@pytest.mark.parametrize(
+    "case", ["A1_official_token", "A3_official_gap", "A4_official_hybrid", "A7_hf_vit", "A7_hf_beit"]
+)
 def test_the_embedded_sequence_is_the_references(
     case: str, open_case: Callable[[str], Case], difference: Difference
 ) -> None:
@@ -93,14 +100,14 @@ def test_the_embedded_sequence_is_the_references(
 
 
 @pytest.mark.parametrize(
-    "case", ["A1_official_token", "A3_official_gap", "A4_official_hybrid", "A6_timm_vit", "A7_hf_vit"]
+    "case", ["A1_official_token", "A3_official_gap", "A4_official_hybrid", "A6_timm_vit", "A7_hf_vit", "A7_hf_beit"]
 )
 def test_the_sequence_after_every_block_is_the_references(
     case: str, open_case: Callable[[str], Case], difference: Difference
 ) -> None:
     it = open_case(case)
-    names = "hidden_{}" if case == "A7_hf_vit" else "block_{}_out"
-    first = 1 if case == "A7_hf_vit" else 0
+    names = "hidden_{}" if "_hf_" in case else "block_{}_out"
+    first = 1 if "_hf_" in case else 0
     traced = list(it.model.encoder.trace(it.model.embed(it.images)))
     assert len(traced) == it.model.config.depth
     for layer, tokens in enumerate(traced):
@@ -124,6 +131,7 @@ def test_the_attention_weights_are_the_references(
         ("A3_official_gap", "encoded"),
         ("A4_official_hybrid", "encoded"),
         ("A6_timm_vit", "features"),
+        ("A6_timm_beit", "features"),
     ],
 )
 def test_the_encoders_output_is_the_references(
@@ -146,6 +154,16 @@ def test_a_bit_resnets_last_map_is_the_references(open_case: Callable[[str], Cas
     it = open_case("A6_timm_resnetv2_bit")
     (last,) = it.model.features(it.images, [len(it.model.config.units)])
     assert difference(it.model.norm(last), it.arrays["features"]) <= TOKENS
+
+
+@pytest.mark.parametrize("case", ["A6_timm_deit_distilled", "A7_hf_deit_teacher"])
+def test_both_classifiers_of_a_distilled_model_say_what_the_references_do(
+    case: str, open_case: Callable[[str], Case], difference: Difference
+) -> None:
+    it = open_case(case)
+    for found, name in zip(it.model.pair(it.images), ("logits_cls", "logits_dist"), strict=True):
+        assert difference(found, it.arrays[name]) <= LOGITS
+    assert difference(it.arrays["logits_cls"], it.arrays["logits_dist"]) > 100 * LOGITS
 
 
 @pytest.mark.parametrize("side", [3, 4, 6, 9])
@@ -209,15 +227,18 @@ def test_maes_fixed_table_is_the_official_one(name: str, width: int, golden: Pat
     assert not stored[:, 0].any()  # the class row
     table = SinCos2D(law="mae").build(width, (4, 4), ("class",)).table
     assert difference(table.double(), stored[:, 1:].double()) <= 1e-6
+    kept = Fixed1D().build(width, (4, 4), ("class",)).table
+    assert difference(kept.double(), stored.double()) <= 1e-6
     other = SinCos2D(law="big_vision").build(width, (4, 4), ("class",)).table
     assert difference(other, stored[:, 1:].float()) > 1e-2
 
 
+@pytest.mark.parametrize("case", ["A7_hf_vit", "A7_hf_deit_teacher", "A7_hf_beit"])
 def test_transformers_names_in_memory_are_read_like_those_of_its_files(
-    open_case: Callable[[str], Case], golden: Path, tmp_path: Path
+    case: str, open_case: Callable[[str], Case], golden: Path, tmp_path: Path
 ) -> None:
-    it = open_case("A7_hf_vit")
-    memory = json.loads((golden / "A7_hf_vit" / "names_v5.json").read_text(encoding="utf-8"))
+    it = open_case(case)
+    memory = json.loads((golden / case / "names_v5.json").read_text(encoding="utf-8"))
     tensors = files.read(it.path).tensors
     assert memory.keys() == tensors.keys()
     assert any(theirs != name for theirs, name in memory.items())
@@ -226,6 +247,23 @@ def test_transformers_names_in_memory_are_read_like_those_of_its_files(
     wanted = open_checkpoint(it.path)
     assert found.state.keys() == wanted.state.keys()
     assert all(torch.equal(found.state[name], wanted.state[name]) for name in wanted.state)
+
+
+@pytest.mark.parametrize("names", ["files", "memory"])
+def test_the_encoder_of_a_masked_autoencoder_is_read_and_its_decoder_left_out(
+    names: str, golden: Path, tmp_path: Path
+) -> None:
+    folder = golden / "A7_hf_mae"
+    tensors = files.read(folder).tensors
+    if names == "memory":
+        memory = json.loads((folder / "names_v5.json").read_text(encoding="utf-8"))
+        torch.save({memory[name]: tensor for name, tensor in tensors.items()}, tmp_path / "memory.pth")
+    found = open_checkpoint(folder) if names == "files" else open_checkpoint(tmp_path / "memory.pth", heads=3)
+    config = found.card.model
+    assert (config.position, config.pool, config.classes) == (Fixed1D(), ClassToken(), 0)
+    assert torch.equal(found.state["embed.position.table"], tensors["vit.embeddings.position_embeddings"])
+    assert sum("left out" in note and "decoder.decoder_embed.bias" in note for note in found.notes) == 1
+    assert not patchwords.load(folder).embed.position.table.requires_grad
 
 
 @cases

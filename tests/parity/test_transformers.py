@@ -1,12 +1,11 @@
 """Live beside transformers, with random weights and no network: its folders load here, ours there, equal logits."""
 
 import json
-import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 import torch
@@ -48,19 +47,6 @@ vits = pytest.mark.parametrize("sizes", VITS.values(), ids=VITS)
 bits = pytest.mark.parametrize("sizes", BITS.values(), ids=BITS)
 
 OURS = ViTConfig(depth=2, width=48, mlp=96, heads=3, patch=(4, 4), image=(16, 16), classes=7)
-
-
-@pytest.fixture(scope="module")
-def hf() -> Iterator[ModuleType]:
-    """transformers, told to stay offline and with nothing to connect through."""
-
-    def refuse(*_: object) -> NoReturn:
-        raise AssertionError("a socket was opened")
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HF_HUB_OFFLINE", "1")
-        patch.setattr(socket.socket, "connect", refuse)
-        yield pytest.importorskip("transformers")
 
 
 def pictures(sizes: dict[str, Any]) -> Tensor:

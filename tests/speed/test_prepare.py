@@ -21,7 +21,7 @@ def plain_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def objective(small_config: Config) -> Classification:
-    return Supervised().build(small_config.build())
+    return Classification(small_config.build(), Supervised())
 
 
 def recomputed(objective: Classification) -> list[bool]:

@@ -21,7 +21,8 @@ def gradients(model: nn.Module, images: Tensor) -> tuple[Tensor, dict[str, Tenso
     torch.manual_seed(5)
     output = model(images)
     output.square().sum().backward()
-    return output.detach(), {name: parameter.grad.clone() for name, parameter in model.named_parameters()}
+    learn = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+    return output.detach(), {name: parameter.grad.clone() for name, parameter in learn.items()}
 
 
 def saved_bytes(model: nn.Module, images: Tensor) -> int:

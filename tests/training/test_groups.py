@@ -8,19 +8,22 @@ from torch import nn
 
 from patchwords.errors import UsageError
 from patchwords.layers.attention import Attention
+from patchwords.layers.bias import Bias
 from patchwords.layers.block import Block
 from patchwords.layers.bottleneck import NormReLU
 from patchwords.layers.mlp import MLP
+from patchwords.layers.offsets import Offsets
+from patchwords.layers.placing import Table1D, Table2D
 from patchwords.layers.pool import AttendTokens
-from patchwords.layers.position import Offsets, Table1D, Table2D
 from patchwords.layers.residual import LayerScale
 from patchwords.layers.tokens import Special
+from patchwords.layers.window import WindowOffsets
 from patchwords.models.build import build
 from patchwords.models.model import Model
 from patchwords.models.names import Config
 from patchwords.training.groups import freeze, groups, layers
 
-UNDECAYED = (nn.LayerNorm, nn.GroupNorm, NormReLU, Table1D, Table2D, Offsets, Special, LayerScale)
+UNDECAYED = (nn.LayerNorm, nn.GroupNorm, NormReLU, Table1D, Table2D, Offsets, Bias, WindowOffsets, Special, LayerScale)
 
 
 class Task(nn.Module):
@@ -50,19 +53,20 @@ def test_biases_norms_positions_tokens_scales_probe_and_offsets_do_not_decay(sma
     model = small_config.build()
     wanted = {}
     for path, module in model.named_modules():
-        for name, _ in module.named_parameters(recurse=False):
-            free = isinstance(module, UNDECAYED) or name == "bias"
+        for name in (name for name, parameter in module.named_parameters(recurse=False) if parameter.requires_grad):
+            free = isinstance(module, UNDECAYED) or name.endswith("bias")
             free = free or (isinstance(module, AttendTokens) and name == "probe")
             wanted[f"{path}.{name}"] = 0.0 if free else 0.1
     assert {name: decay for name, (decay, _) in by_name(model).items()} == wanted
     assert set(wanted.values()) == {0.0, 0.1}
 
 
-def test_every_parameter_is_in_one_group_beside_its_name(small_config: Config) -> None:
+def test_every_parameter_that_learns_is_in_one_group_beside_its_name(small_config: Config) -> None:
     model = small_config.build()
+    learn = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
     found = groups(model, decay=0.1, layer_decay=0.5)
     pairs = [pair for group in found for pair in zip(group["names"], group["params"], strict=True)]
-    assert sorted(name for name, _ in pairs) == sorted(name for name, _ in model.named_parameters())
+    assert sorted(name for name, _ in pairs) == sorted(learn)
     assert all(model.get_parameter(name) is parameter for name, parameter in pairs)
 
 
@@ -98,6 +102,21 @@ def test_positions_that_the_encoder_adds_go_with_the_embedding(small_configs: di
     assert {place for name, place in places.items() if name.startswith("encoder.position.")} == {0}
 
 
+def test_biases_of_a_block_go_with_it_and_those_of_all_blocks_come_last(small_configs: dict[str, Config]) -> None:
+    assert layers(small_configs["beit"].build())["encoder.blocks.1.attention.offsets.table"] == 2
+    assert layers(small_configs["beit shared"].build())["encoder.position.bias.table"] == 3  # as BEiT's code has it
+
+
+@pytest.mark.parametrize("name", ["beit", "beit shared"])
+def test_biases_do_not_decay_and_the_matrix_of_queries_keys_and_values_does(
+    name: str, small_configs: dict[str, Config]
+) -> None:
+    found = groups(small_configs[name].build(), decay=0.1, layer_decay=1.0)
+    decaying = {member for group in found if group["decays"] for member in group["names"]}
+    assert "encoder.blocks.0.attention.qkv.weight" in decaying
+    assert not any(member.endswith(("table", "q_bias", "v_bias")) for member in decaying)
+
+
 def test_the_bottlenecks_of_a_hybrid_are_layers_below_its_blocks(small_configs: dict[str, Config]) -> None:
     places = layers(small_configs["hybrid"].build())
     assert places["embed.stem.root.conv.weight"] == 0
@@ -120,6 +139,16 @@ def test_the_stages_of_a_resnet_are_layers(small_configs: dict[str, Config]) -> 
     assert places["root.conv.weight"] == 0
     assert places["stages.1.units.0.conv3.weight"] == 3
     assert places["norm.weight"] == places["head.classifier.bias"] == 4
+
+
+def test_the_blocks_of_a_swin_are_layers_and_a_merging_goes_with_the_block_before_it(
+    small_configs: dict[str, Config],
+) -> None:
+    places = layers(small_configs["swin"].build())
+    assert places["embed.patch.weight"] == places["embed.norm.weight"] == 0
+    assert places["stages.0.blocks.1.attention.offsets.table"] == places["stages.1.merge.reduction.weight"] == 2
+    assert places["stages.1.blocks.1.mlp.fc2.weight"] == 4
+    assert places["norm.weight"] == places["head.classifier.bias"] == 5
 
 
 def test_what_an_objective_owns_learns_at_the_full_rate_and_its_token_does_not_decay() -> None:
@@ -168,6 +197,21 @@ def test_freezing_blocks_is_freezing_layers(small_config: Config, count: int) ->
     model = small_config.build()
     freeze(model, f"blocks {count}")
     assert trained(model) == {name for name, place in layers(model).items() if place > count}
+
+
+@pytest.mark.parametrize("what", ["", "backbone", "blocks 1"])
+def test_a_fixed_table_never_learns_whatever_is_frozen(what: str, small_configs: dict[str, Config]) -> None:
+    model = small_configs["fixed 1d"].build()
+    freeze(model, what)
+    assert "embed.position.table" not in by_name(model)
+    assert not model.get_parameter("embed.position.table").requires_grad
+
+
+def test_both_classifiers_of_a_distilled_model_are_its_head(small_configs: dict[str, Config]) -> None:
+    model = small_configs["distilled"].build()
+    freeze(model, "backbone")
+    wanted = [f"head.{name}.{leaf}" for name in ("classifier", "teacher") for leaf in ("weight", "bias")]
+    assert sorted(by_name(model)) == sorted(wanted)
 
 
 def test_nothing_is_frozen_unless_asked() -> None:

@@ -63,6 +63,7 @@ def make(small_configs: dict[str, Config], tmp_path: Path) -> Callable[..., tupl
         finish = Finish(Augment(), Mix(), Preprocess(), 5, 0)
         update = Update(
             module=objective,
+            objective=objective,
             optimizer=built,
             scaler=scaler("float32", CPU),
             finish=finish,

@@ -357,6 +357,14 @@ def test_the_best_is_highest_by_accuracy_and_lowest_by_loss_and_the_first_of_equ
     assert (state.best_step, state.best) == (steps[-1], scores[steps[-1]])
 
 
+def test_without_a_score_the_last_model_is_kept_and_none_is_called_the_best() -> None:
+    run = Run(best="last", scores={7: 0.9, 14: 0.1, 21: 0.5, 23: 0.1})
+    state = run.process().run()
+    assert (state.step, state.best_step) == (TOTAL, TOTAL)
+    assert run.shelf.held[-1] == float(run.shelf.objective.model.weight)  # type: ignore[union-attr]
+    assert run.watcher.scores == [(step, False) for step in sorted(DUE)]
+
+
 def test_it_stops_early_after_so_many_evaluations_without_a_better_one() -> None:
     scores = {7: 0.5, 14: 0.4, 21: 0.5}
     run = Run(patience=2, scores=scores)

@@ -51,9 +51,10 @@ def test_a_packaged_recipe_can_be_read_and_says_where_it_comes_from(name: str) -
 def test_a_packaged_recipes_parts_make_a_model(name: str) -> None:
     found = read(name)
     usual = "ViT-B/16" if found.image is None or found.image[0] % 16 == 0 else "ViT-H/14"  # where weights decide
-    config = configure(found.model or usual, classes=7, image=found.image)
+    classes = found.objective.classes(7)
+    config = configure(found.model or usual, classes=classes, image=found.image)
     model = blank(settings.change(config, settings.dotted(found.parts)))
-    assert model.config.classes == 7
+    assert model.config.classes == classes
     assert sum(each.numel() for each in model.parameters()) > 10_000
 
 
@@ -143,6 +144,11 @@ def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
         ({"seed": 2**63}, "seed 9223372036854775808"),
         ({"patience": -1}, "patience -1 is below 0"),
         ({"average": 1.0}, "average 1.0 is no decay"),
+        (
+            {"best": "last", "patience": 3},
+            'patience 3 waits for a better score, and with best = "last" none is compared',
+        ),
+        ({"objective.kind": "mae"}, 'objective mae has no labels to choose the best by: set best to "last"'),
         ({"clip": -1.0}, "clip -1.0"),
         ({"clip": math.nan}, "clip nan"),
         ({"minutes": 0.0}, "minutes 0.0"),
@@ -238,8 +244,8 @@ def test_changes_go_over_the_recipe_by_dotted_keys() -> None:
 @pytest.mark.parametrize("kind", ["optimizer", "optimizer.kind"])
 def test_another_kind_on_the_command_line_keeps_its_own_rate_and_nothing_of_the_recipes(kind: str, order: int) -> None:
     changes = [(kind, "sgd"), ("optimizer.lr", 0.5)][::order]
-    assert read("deit", dict(changes)).optimizer == SGD(lr=0.5)
-    assert read("deit", {kind: "lamb"}).optimizer == Lamb()
+    assert read("deit/small", dict(changes)).optimizer == SGD(lr=0.5)
+    assert read("deit/small", {kind: "lamb"}).optimizer == Lamb()
 
 
 def test_a_whole_part_may_be_given() -> None:

@@ -10,15 +10,19 @@ import torch
 from torch import Tensor, nn
 
 import patchwords
+from patchwords import settings
 from patchwords.data.preprocess import IMAGENET, Preprocess
 from patchwords.data.sources.arrays import Arrays
 from patchwords.data.sources.source import Data
 from patchwords.errors import ModelError, UsageError
-from patchwords.layers.position import NoPosition
+from patchwords.layers.pool import ClassToken
+from patchwords.layers.position import Fixed1D, Learned1D, NoPosition, RelativeBias
+from patchwords.models.build import configure
 from patchwords.models.names import Config
+from patchwords.models.swin import SwinConfig
 from patchwords.models.vit import ViTConfig
 from patchwords.ops.resampling import resample_table
-from patchwords.training.recipe import DataRecipe, Recipe
+from patchwords.training.recipe import DataRecipe, Recipe, read
 from patchwords.training.start import begin
 from patchwords.weights.card import Card
 from patchwords.weights.checkpoint import open_checkpoint
@@ -42,7 +46,8 @@ def native(tmp_path: Path, randomised: Callable[[nn.Module], nn.Module]) -> Call
     def write(config: Config = TINY, **card: object) -> Path:
         torch.manual_seed(5)
         model = randomised(config.build())
-        nn.init.normal_(model.get_parameter("head.classifier.weight"))
+        if config.classes:
+            nn.init.normal_(model.get_parameter("head.classifier.weight"))
         save(model, tmp_path / "start.safetensors", Card(model=config, **card))  # type: ignore[arg-type]
         return tmp_path / "start.safetensors"
 
@@ -119,6 +124,12 @@ def test_the_recipes_preprocessing_goes_over_the_cards() -> None:
     recipe = Recipe(model="ViT-Mu/16", data=DataRecipe(fit="crop", share=0.5, mean=(0.1, 0.2, 0.3)))
     _, card = begin(recipe, data_of())
     assert card.preprocess == Preprocess(fit="crop", crop=0.5, mean=(0.1, 0.2, 0.3))
+
+
+def test_one_mean_stands_for_all_channels() -> None:
+    """The card says it for each, since a model without a card beside it is asked how many there are."""
+    _, card = begin(Recipe(model="ViT-Mu/16", data=DataRecipe(mean=(0.2,), deviation=(0.3,))), data_of())
+    assert (card.preprocess.mean, card.preprocess.deviation) == ((0.2, 0.2, 0.2), (0.3, 0.3, 0.3))
 
 
 # From weights
@@ -204,10 +215,83 @@ def test_the_recipe_may_want_another_head(weights: Path) -> None:
     assert model.get_parameter("head.pre_logits.weight").shape == (8, 48)
 
 
-def test_another_pool_is_another_architecture(native: Callable[..., Path]) -> None:
-    weights = native(replace(patchwords.build("ViT-Mu/16", image=32, classes=7).config))
-    with pytest.raises(ModelError, match="pool"):
-        begin(Recipe(weights=str(weights), model="ViT-Mu/16-gap"), data_of())
+def test_another_pool_may_be_named_where_it_has_no_weights_of_its_own(native: Callable[..., Path]) -> None:
+    """As a masked autoencoder is fine-tuned: its class token gives way to the mean, its norm to a fresh one."""
+    named = configure("MAE-Mu/16", image=32, classes=7)
+    assert isinstance(named, ViTConfig)
+    path = native(replace(named, pool=ClassToken(), position=Learned1D()))
+    model, card = begin(Recipe(weights=str(path), model="MAE-Mu/16"), data_of())
+    assert model.config == card.model == replace(named, classes=3)
+    found, given = model.state_dict(), patchwords.load(path).state_dict()
+    assert found.keys() - given.keys() == {"pool.norm.weight", "pool.norm.bias"}
+    assert torch.equal(found["pool.norm.weight"], torch.ones(32))
+    assert torch.equal(found["embed.position.table"], given["embed.position.table"])
+
+
+def test_a_name_does_not_throw_a_learned_pool_away(native: Callable[..., Path]) -> None:
+    path = native(configure("ViT-Mu/16-map", image=32, classes=7))
+    with pytest.raises(ModelError, match=r"pool\.kind map and not mean"):
+        begin(Recipe(weights=str(path), model="ViT-Mu/16-gap"), data_of())
+    model, _ = begin(Recipe(weights=str(path), parts={"pool.kind": "mean"}), data_of())  # asked for by its own word
+    assert isinstance(model.config, ViTConfig)
+    assert model.config.pool.kind == "mean"
+
+
+def test_positions_that_a_name_wants_and_the_weights_do_not_have_are_refused(native: Callable[..., Path]) -> None:
+    path = native(configure("ViT-Mu/16", image=32, classes=7))
+    with pytest.raises(ModelError, match=r"BEiT-Mu/16 and parts \{\} do not fit the weights .*offsets\.table"):
+        begin(Recipe(weights=str(path), model="BEiT-Mu/16"), data_of())
+
+
+def test_positions_learn_or_not_as_the_parts_say(native: Callable[..., Path]) -> None:
+    path = native(replace(TINY, position=Fixed1D()))
+    table = "embed.position.table"
+    kept, _ = begin(Recipe(weights=str(path)), data_of())
+    learned, _ = begin(Recipe(weights=str(path), parts={"position.kind": "learned-1d"}), data_of())
+    assert not kept.get_parameter(table).requires_grad
+    assert learned.get_parameter(table).requires_grad
+    assert torch.equal(kept.get_parameter(table), learned.get_parameter(table))
+
+
+def test_one_table_of_biases_becomes_one_for_each_block(native: Callable[..., Path]) -> None:
+    """As BEiT is fine-tuned; until the first step it answers as before."""
+    config = replace(TINY, position=RelativeBias(at="shared"), classes=3)
+    path = native(config, classes=FLOWERS)
+    model, card = begin(Recipe(weights=str(path), parts={"position.at": "every"}), data_of())
+    assert card.model == replace(config, position=RelativeBias(at="every"))
+    assert model.get_parameter("encoder.blocks.1.attention.offsets.table").requires_grad
+    before = patchwords.load(path)
+    torch.testing.assert_close(model.eval()(pictures(config)), before.eval()(pictures(config)))
+
+
+def test_another_window_or_patch_is_what_the_weights_are_resampled_to(
+    native: Callable[..., Path], small_configs: dict[str, Config]
+) -> None:
+    swin = small_configs["swin"]
+    assert isinstance(swin, SwinConfig)
+    wanted = {"window": (swin.window[0] + 1, swin.window[1] + 1)}
+    assert_fitted(native(swin), {"parts": {"window": wanted["window"][0]}}, wanted)
+    assert_fitted(native(TINY), {"parts": {"patch": [8, 8]}, "image": (32, 32)}, {"patch": (8, 8), "image": (32, 32)})
+
+
+def assert_fitted(path: Path, changes: dict, numbers: dict) -> None:
+    model, card = begin(Recipe(weights=str(path), **changes), data_of())
+    expected = patchwords.load(path, classes=FLOWERS, **numbers)
+    assert model.config == card.model == expected.config
+    assert same(model, expected)
+
+
+def same(one: nn.Module, other: nn.Module) -> bool:
+    given = other.state_dict()
+    return all(torch.equal(tensor, given[name]) for name, tensor in one.state_dict().items())
+
+
+def test_a_model_is_its_name_and_its_parts(native: Callable[..., Path]) -> None:
+    """What a recipe built, the same recipe takes as weights."""
+    recipe = Recipe(model="ViT-Mu/16", image=(32, 32), parts={"depth": 2})
+    built, _ = begin(recipe, data_of())
+    model, _ = begin(replace(recipe, weights=str(native(built.config))), data_of())
+    assert model.config == built.config
 
 
 def test_a_hidden_layer_of_the_head_is_removed(native: Callable[..., Path], small_configs: dict[str, Config]) -> None:
@@ -300,3 +384,15 @@ def test_a_name_that_is_none_is_refused(weights: Path) -> None:
 def test_weights_that_are_not_there_are_named(tmp_path: Path) -> None:
     with pytest.raises((UsageError, ModelError), match=r"gone\.npz"):
         begin(Recipe(weights=str(tmp_path / "gone.npz")), data_of())
+
+
+def test_beit_is_fine_tuned_from_what_it_learned_without_labels(native: Callable[..., Path]) -> None:
+    """The recipes of both, on a small one: the mean and its norm are new, the biases are copied, the rest is kept."""
+    before, after = (settings.dotted(read(f"beit/{name}").parts) for name in ("pretrain-b16", "finetune-b16"))
+    small = configure("BEiT-Mu/16", image=32, classes=0)
+    path = native(settings.change(small, before))
+    model, card = begin(Recipe(weights=str(path), parts=after), data_of())
+    assert card.model == replace(small, classes=3, stochastic_depth=0.1)  # type: ignore[call-arg]
+    found, given = model.state_dict(), patchwords.load(path).state_dict()
+    assert torch.equal(found["encoder.blocks.0.attention.offsets.table"], given["encoder.position.bias.table"])
+    assert torch.equal(found["encoder.blocks.0.mlp.fc1.weight"], given["encoder.blocks.0.mlp.fc1.weight"])

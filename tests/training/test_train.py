@@ -13,7 +13,8 @@ import torch
 
 import patchwords
 from patchwords.data.sources.door import open_data
-from patchwords.errors import DataError, UsageError
+from patchwords.errors import DataError, ModelError, UsageError
+from patchwords.objectives.distill import Distill
 from patchwords.training.find_rate import find_rate
 from patchwords.training.recipe import read
 from patchwords.training.signals import StoppedError
@@ -224,3 +225,79 @@ def test_a_signal_that_comes_too_late_is_told(data: Path, tmp_path: Path, monkey
     assert tiny(data, tmp_path / "first").signal == 0
     monkeypatch.setattr("patchwords.training.train.report", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
     assert tiny(data, tmp_path / "second").signal == signal.SIGTERM
+
+
+# Those it learns from
+
+
+@pytest.fixture
+def taught(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A finished run whose teacher was named from where it stood."""
+    monkeypatch.chdir(tmp_path)
+    tiny(data, Path("teacher"))
+    return learn(data, "student").folder
+
+
+def learn(data: Path, out: str, **changes: Any) -> Run:
+    return tiny(data, Path(out), **{"objective.kind": "distill", "objective.teacher": "teacher"} | changes)
+
+
+def go_on(run: Path, **changes: Any) -> Run:
+    return train(resume=run, change=changes, device="cpu", watcher=Notes())
+
+
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+
+
+def test_the_teacher_is_found_again_from_anywhere(taught: Path, tmp_path: Path, monkeypatch) -> None:
+    assert read(taught / "recipe.toml").objective == Distill(teacher=str(tmp_path / "teacher"))
+    elsewhere(tmp_path, monkeypatch)
+    assert go_on(tmp_path / taught).scores
+    (tmp_path / taught / "checkpoints").rename(tmp_path / "gone")  # as if it had been killed before it saved
+    assert go_on(tmp_path / taught).scores
+
+
+def test_another_teacher_on_resume_is_refused(data: Path, taught: Path, tmp_path: Path) -> None:
+    tiny(data, Path("other"), seed=1)
+    (tmp_path / "teacher").rename(tmp_path / "moved")
+    (tmp_path / "other").rename(tmp_path / "teacher")
+    with pytest.raises(ModelError, match=r"objective.teacher /.*/teacher is not the model that the run began with"):
+        go_on(taught)
+    assert go_on(taught, **{"objective.teacher": "moved"}).scores  # the same one, at another place
+
+
+def test_a_setting_that_names_no_model_may_not_change_with_it(taught: Path) -> None:
+    with pytest.raises(UsageError, match=r"objective.how was 'hard' and would be 'soft'"):
+        go_on(taught, **{"objective.how": "soft"})
+
+
+def test_a_stop_while_the_teacher_is_asked_leaves_before_the_first_step(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Impatient(Notes):
+        def working(self, what: str, done: int, total: int) -> None:
+            if what.startswith("asking the teacher"):
+                os.kill(os.getpid(), signal.SIGTERM)
+
+        def step(self, done: int, total: int) -> None:
+            raise AssertionError("a step was made")
+
+    monkeypatch.chdir(tmp_path)
+    tiny(data, Path("teacher"))
+    still = {"data.augment.flip": 0.0, "data.mix.mixup": 0.0, "objective.cache": True}
+    with pytest.raises(StoppedError, match=r"while asking the teacher .*: nothing is lost") as caught:
+        learn(data, "student", watcher=Impatient(), **still)
+    assert caught.value.exit_code == 128 + signal.SIGTERM
+    assert go_on(tmp_path / "student").scores
+
+
+def test_a_run_without_labels_says_what_comes_next(data: Path, tmp_path: Path) -> None:
+    silent = {"objective.kind": "mae", "objective.width": 16, "objective.depth": 1, "objective.heads": 2}
+    without = {"best": "last", "data.mix.mixup": 0.0, "parts.dropout": 0.0}
+    run = tiny(data, tmp_path / "run", **silent | without)
+    assert f"`patchwords train DATA --weights {run.folder}` fine-tunes it" in run.following
+    with pytest.raises(UsageError, match="learned without labels"):
+        run.scores  # noqa: B018
+    assert tiny(data, tmp_path / "labelled").following == ""

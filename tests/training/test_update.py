@@ -16,7 +16,7 @@ from patchwords.data.order import share
 from patchwords.data.preprocess import Preprocess
 from patchwords.errors import ResourceError
 from patchwords.models.names import Config
-from patchwords.objectives.supervised import Supervised
+from patchwords.objectives.supervised import Classification, Supervised
 from patchwords.speed.precision import scaler
 from patchwords.training import optimizer as optimizers
 from patchwords.training.distributed import World
@@ -71,9 +71,10 @@ def update_of(
     module: nn.Module | None = None,
     watcher: Log | None = None,
 ) -> Update:
-    objective = Supervised().build(model)  # type: ignore[arg-type]
+    objective = Classification(model, Supervised())  # type: ignore[arg-type]
     return Update(
         module=module or objective,
+        objective=objective,
         optimizer=optimizers.build(kind, groups(objective, decay=0.0, layer_decay=1.0), CPU),
         scaler=scaler("float32", CPU),
         finish=finish,
@@ -100,7 +101,7 @@ def values(model: nn.Module) -> Tensor:
 
 
 def test_the_whole_batch_at_once_is_plain_backward(model: nn.Module, loaded: Loaded) -> None:
-    objective = Supervised().build(model)  # type: ignore[arg-type]
+    objective = Classification(model, Supervised())  # type: ignore[arg-type]
     batch = PLAIN(loaded.images, loaded.labels, indices=loaded.indices, views=loaded.views, step=0, progress=0.0)
     loss, wanted = objective(batch)
     loss.backward()
@@ -219,7 +220,7 @@ def test_two_pieces_do_not_share_their_dropout(small_configs: dict[str, Config],
             return self.objective(batch)
 
     model = small_configs["plain"].build()
-    update = update_of(model, micro=8, module=Watch(Supervised().build(model)))
+    update = update_of(model, micro=8, module=Watch(Classification(model, Supervised())))
     update(loaded, 0, 0.0)
     assert len(seen) == 2
     assert not torch.equal(*seen)
@@ -257,7 +258,7 @@ def test_where_the_memory_is_full_the_pieces_shrink_and_the_update_is_the_same(
     after = values(model)
     model.load_state_dict(start)
     heard = Heard()
-    full = Full(Supervised().build(model), fits, at)  # type: ignore[arg-type]
+    full = Full(Classification(model, Supervised()), fits, at)  # type: ignore[arg-type]
     update = update_of(model, kind, finish=MIXED, module=full, micro=8 if at else BATCH, watcher=heard)
     numbers, told = update(loaded, 0, 0.0)
     torch.testing.assert_close(numbers, wanted)
@@ -273,7 +274,7 @@ def test_where_the_memory_is_full_the_pieces_shrink_and_the_update_is_the_same(
 
 def test_where_not_even_a_pair_fits_it_is_an_error_that_says_what_to_do(model: nn.Module, loaded: Loaded) -> None:
     before = values(model)
-    update = update_of(model, module=Full(Supervised().build(model), 1))  # type: ignore[arg-type]
+    update = update_of(model, module=Full(Classification(model, Supervised()), 1))  # type: ignore[arg-type]
     with pytest.raises(ResourceError, match=r"2 pictures at a time: set micro to fewer, recompute=true") as caught:
         update(loaded, 0, 0.0)
     assert caught.value.exit_code == 5
@@ -334,7 +335,7 @@ def test_a_skipped_update_leaves_parameters_and_optimizer_untouched(
 
 
 def test_without_skipping_the_step_is_made_and_told(model: nn.Module, loaded: Loaded) -> None:
-    update = update_of(model, module=Poisoned(Supervised().build(model), float("nan"), 0.0))  # type: ignore[arg-type]
+    update = update_of(model, module=Poisoned(Classification(model, Supervised()), float("nan"), 0.0))  # type: ignore[arg-type]
     _, norm = update(loaded, 0, 0.0)
     assert norm.isnan()
     assert values(model).isnan().any()
@@ -371,7 +372,7 @@ def test_an_update_does_not_wait_for_the_device(model: nn.Module, loaded: Loaded
 
 
 def test_every_group_gets_the_rate_times_its_factor(model: nn.Module) -> None:
-    objective = Supervised().build(model)  # type: ignore[arg-type]
+    objective = Classification(model, Supervised())  # type: ignore[arg-type]
     found = optimizers.build(SGD(lr=1.0), groups(objective, decay=0.1, layer_decay=0.5), CPU)
     rates(found, 0.25)
     assert {group["scale"] for group in found.param_groups} == {1.0, 0.5, 0.25, 0.125}

@@ -12,12 +12,24 @@ from torch.nn import functional as F
 import patchwords
 from patchwords.errors import ModelError, UsageError
 from patchwords.layers.bottleneck import POST
-from patchwords.layers.head import Linear, TanhMLP
+from patchwords.layers.head import Distilled, Linear, TanhMLP
 from patchwords.layers.pool import Mean
-from patchwords.layers.position import Learned1D, Learned2D, NoPosition, Position, Relative, SinCos2D, Sinusoidal1D
+from patchwords.layers.position import (
+    Fixed1D,
+    Learned1D,
+    Learned2D,
+    NoPosition,
+    Position,
+    Relative,
+    RelativeBias,
+    SinCos2D,
+    Sinusoidal1D,
+)
+from patchwords.models.deit import deit3, distilled
 from patchwords.models.hybrid import ResNetStem
 from patchwords.models.names import Config, read
 from patchwords.models.resnet import ResNetConfig
+from patchwords.models.sizes import Size
 from patchwords.models.vit import ViTConfig
 from patchwords.ops.resampling import Convention, resample_line, resample_table
 from patchwords.weights.adapt import adapt, mix_channels, shapes
@@ -34,7 +46,10 @@ POSITIONS: list[Position] = [
     Learned2D(at="every"),
     SinCos2D(),
     Sinusoidal1D(),
+    Fixed1D(),
     Relative(),
+    RelativeBias(),
+    RelativeBias(at="shared"),
 ]
 positions = pytest.mark.parametrize("position", POSITIONS, ids=lambda p: f"{p.kind} {p.at} {getattr(p, 'over', '')}")
 
@@ -134,6 +149,34 @@ def test_a_new_head_starts_at_zero_and_the_body_is_kept(tiny: ViTConfig, filled:
     assert not adapted["head.classifier.weight"].any()
     assert not adapted["head.classifier.bias"].any()
     assert all(adapted[name] is state[name] for name in state if not name.startswith("head."))
+
+
+def test_both_classifiers_of_a_distilled_head_start_anew(tiny: ViTConfig, filled: Fill) -> None:
+    old = distilled(tiny)
+    new = replace(old, classes=3, head=Distilled(bias=-2.0))
+    state = filled(old)
+    adapted = adapt({name: x for name, x in state.items() if not name.startswith("head.")}, old, new)
+    for classifier in ("head.classifier", "head.teacher"):
+        assert torch.equal(adapted[f"{classifier}.weight"], torch.zeros(3, tiny.width))
+        assert torch.equal(adapted[f"{classifier}.bias"], torch.full((3,), -2.0))
+    assert all(torch.equal(adapted[name], state[name]) for name in state if not name.startswith("head."))
+
+
+def test_a_distilled_model_has_two_new_classifiers_for_new_classes(
+    tiny: ViTConfig, native: Callable[..., Path]
+) -> None:
+    path = native(distilled(tiny), classes=tuple("abcdefg"))
+    model = patchwords.load(path, classes=["x", "y"])
+    assert model.config.head == Distilled()
+    assert not any(parameter.any() for parameter in model.head.parameters())
+    kept = patchwords.load(path)
+    assert all(parameter.any() for parameter in kept.head.parameters())
+
+
+def test_deit_iiis_positions_are_over_patches_alone_when_resampled(filled: Fill) -> None:
+    old = replace(deit3(Size(2, 48, 96, 3), (4, 4), (16, 16)), classes=7)
+    adapted = adapt(filled(old), old, replace(old, image=(24, 24)))
+    assert adapted["embed.position.table"].shape == (1, 36, 48)
 
 
 def test_a_new_heads_bias_starts_where_the_configuration_says(tiny: ViTConfig, filled: Fill) -> None:

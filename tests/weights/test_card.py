@@ -22,6 +22,7 @@ from patchwords.weights import card as cards
 from patchwords.weights import files
 from patchwords.weights.card import DIGEST, KEY, Card, digest
 from patchwords.weights.checkpoint import Checkpoint, open_checkpoint
+from patchwords.weights.load import card_of
 
 NAMES = ("daisy", "Gänseblümchen", "雛菊", "🌼", 'a "quoted" name', "tab\tnew\nline\\", "")
 FULL = {
@@ -54,6 +55,31 @@ def test_the_card_is_readable_json_in_the_files_metadata(tiny: ViTConfig, native
 def test_there_are_as_many_names_as_classes(tiny: ViTConfig) -> None:
     with pytest.raises(UsageError, match="2 class names were given, the model has 7 classes"):
         Card(model=tiny, classes=("a", "b"))
+
+
+@pytest.mark.parametrize(
+    ("mean", "channels", "wanted"),
+    [
+        ((0.2,), 3, (0.2, 0.2, 0.2)),  # one for all
+        ((0.2,), 1, (0.2,)),
+        ((0.1, 0.2, 0.3), 3, (0.1, 0.2, 0.3)),
+        ((0.1, 0.2, 0.3), 4, (0.5, 0.5, 0.5, 0.5)),  # what a fourth band is like, nobody knows
+    ],
+)
+def test_a_fitted_card_has_a_mean_for_each_channel(
+    tiny: ViTConfig, mean: tuple[float, ...], channels: int, wanted: tuple[float, ...]
+) -> None:
+    card = Card(model=tiny, preprocess=Preprocess(mean=mean, deviation=mean))
+    found = cards.fitted(card, replace(tiny, channels=channels), ()).preprocess
+    assert (found.mean, found.deviation) == (wanted, wanted)
+
+
+def test_one_mean_for_all_channels_is_not_lost_when_a_file_is_loaded(
+    tiny: ViTConfig, native: Callable[..., Path]
+) -> None:
+    path = native(tiny, preprocess=Preprocess(size=(16, 16), mean=(0.2,), deviation=(0.3,)))
+    found = card_of(patchwords.load(path)).preprocess
+    assert (found.mean, found.deviation) == ((0.2,) * 3, (0.3,) * 3)
 
 
 def test_the_hash_speaks_of_names_kinds_shapes_and_bytes() -> None:

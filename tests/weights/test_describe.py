@@ -17,12 +17,13 @@ from patchwords.layers.position import Learned1D, SinCos2D
 from patchwords.models.hybrid import ResNetStem
 from patchwords.models.names import Config, read
 from patchwords.models.resnet import ResNetConfig
-from patchwords.models.vit import SIZES, ViTConfig
+from patchwords.models.sizes import SIZES
+from patchwords.models.vit import ViTConfig
 from patchwords.weights.adapt import shapes
 from patchwords.weights.checkpoint import Checkpoint, open_checkpoint
 from patchwords.weights.convert import convert, structure
 from patchwords.weights.describe import HEADS, Told, describe
-from patchwords.weights.formats import choose
+from patchwords.weights.recognise import choose
 
 Open = Callable[..., Checkpoint]
 

@@ -16,9 +16,10 @@ import patchwords
 from patchwords.data.preprocess import IMAGENET
 from patchwords.errors import ModelError, PatchwordsError, UsageError
 from patchwords.layers.bottleneck import POST, PRE
-from patchwords.layers.head import TanhMLP
-from patchwords.layers.pool import Attend, Mean
-from patchwords.layers.position import Learned1D, Learned2D, NoPosition, Relative, SinCos2D
+from patchwords.layers.head import Linear, TanhMLP
+from patchwords.layers.pool import Attend, ClassToken, Mean
+from patchwords.layers.position import Fixed1D, Learned1D, Learned2D, NoPosition, Relative, RelativeBias, SinCos2D
+from patchwords.models.deit import distilled
 from patchwords.models.hybrid import ResNetStem
 from patchwords.models.names import Config, read
 from patchwords.models.resnet import ResNetConfig
@@ -27,7 +28,7 @@ from patchwords.weights import files
 from patchwords.weights.adapt import shapes
 from patchwords.weights.checkpoint import Checkpoint, open_checkpoint
 from patchwords.weights.convert import convert, structure
-from patchwords.weights.formats import choose, recognise
+from patchwords.weights.recognise import choose, recognise
 from patchwords.weights.rules import give
 
 State = dict[str, Tensor]
@@ -37,6 +38,7 @@ Open = Callable[..., Checkpoint]
 TINY = ViTConfig(depth=2, width=48, mlp=96, heads=3, patch=(4, 4), image=(16, 16), classes=7)
 PATCHES = replace(TINY, special=(), pool=Mean())
 REGISTERS = replace(TINY, special=("class", "register", "register", "register"))
+BEIT = replace(TINY, position=RelativeBias(), biases="qv", layer_scale=0.1, pool=Mean(norm="after"))
 HYBRID = replace(TINY, patch=(1, 1), image=(32, 32), stem=ResNetStem(units=(2, 1), width=32))
 BIT = ResNetConfig(units=(2, 1), width=32, classes=7)
 
@@ -62,6 +64,18 @@ KINDS: dict[str, Config] = {
     "layer scale": replace(TINY, layer_scale=0.1),
     "no qkv bias": replace(TINY, biases="none"),
     "sincos": replace(TINY, position=SinCos2D()),
+    "fixed table": replace(TINY, position=Fixed1D()),
+    "mae encoder": replace(TINY, position=Fixed1D(), classes=0),
+    "mae": replace(TINY, position=Fixed1D(), pool=Mean(norm="after")),
+    "distilled": distilled(TINY),
+    "distilled, no classes": distilled(replace(TINY, classes=0)),
+    "distillation token unasked": replace(distilled(TINY), pool=ClassToken(), head=Linear()),
+    "beit": BEIT,
+    "beit, one table": replace(BEIT, position=RelativeBias(at="shared"), pool=ClassToken(), classes=0),
+    "beit, positions": replace(BEIT, position=Learned1D(), layer_scale=None),
+    "beit, no positions": replace(BEIT, position=NoPosition()),
+    "beit, oblong": replace(BEIT, image=(16, 24), patch=(4, 8), channels=1),
+    "beit, no biases": replace(BEIT, biases="none"),
     "hybrid": HYBRID,
     "root hybrid": replace(TINY, patch=(2, 2), image=(32, 32), stem=ResNetStem(units=(), width=32)),
     "bit": BIT,
@@ -69,12 +83,17 @@ KINDS: dict[str, Config] = {
 }
 OFFICIAL = ["class token", "pre-logits", "narrow pre-logits", "pooler", "no classes", "grey", "oblong", "gap", "map"]
 OFFICIAL += ["map over all tokens", "map with pre-logits", "no class row", "hybrid", "root hybrid"]
+OFFICIAL += ["fixed table", "mae encoder"]
 HOLDS = {
     "official": [*OFFICIAL, "bit", "resnet"],
     "big_vision": [*OFFICIAL, "sincos"],
-    "timm": [kind for kind in KINDS if kind not in ("sincos", "map over all tokens")],
-    "huggingface": ["class token", "pooler", "no classes", "grey", "oblong", "no qkv bias", "bit"],
-    "torchvision": ["class token", "pre-logits", "narrow pre-logits", "grey"],
+    "timm": [k for k in KINDS if k not in ("sincos", "map over all tokens", "distillation token unasked")],
+    "huggingface": [
+        *("class token", "pooler", "no classes", "grey", "oblong", "no qkv bias", "bit"),
+        *("beit", "beit, one table", "beit, positions", "beit, no positions"),
+        *("fixed table", "mae encoder", "distilled", "distillation token unasked"),
+    ],
+    "torchvision": ["class token", "pre-logits", "narrow pre-logits", "grey", "fixed table"],
     "native": list(KINDS),
 }
 HOME = {"official": "f.npz", "big_vision": "f.npz", "huggingface": "folder", "torchvision": "f.pth"}
@@ -91,13 +110,13 @@ NATIVE_ONLY: dict[str, Config] = {
     "pre-activation stem": replace(HYBRID, stem=ResNetStem(units=(2, 1), width=32, form=PRE)),
 }
 BEYOND_FLAX = ["gap, norm after", "gap beside a class token", "map over patches", "registers", "layer scale"]
-BEYOND_FLAX += ["no qkv bias"]
+BEYOND_FLAX += ["no qkv bias", *(kind for kind in KINDS if kind.startswith(("beit", "distil")) or kind == "mae")]
 CANNOT: dict[str, list[str]] = {
     "official": [*BEYOND_FLAX, "sincos"],
     "big_vision": [*BEYOND_FLAX, "bit", "resnet"],
-    "timm": ["sincos", "map over all tokens"],
+    "timm": ["sincos", "map over all tokens", "distillation token unasked"],
     "huggingface": [k for k in KINDS if k not in HOLDS["huggingface"]],
-    "torchvision": [k for k in KINDS if k not in [*HOLDS["torchvision"], "pooler", "no classes"]],
+    "torchvision": [k for k in KINDS if k not in [*HOLDS["torchvision"], "pooler", "no classes", "mae encoder"]],
 }
 REFUSED = [(KINDS[kind], format) for format, kinds in CANNOT.items() for kind in kinds]
 REFUSED += [(config, format) for format in CANNOT for config in NATIVE_ONLY.values()]
@@ -267,6 +286,10 @@ def timm_average() -> Sizes:
     return {name.replace("norm.", "fc_norm.") if name.startswith("norm.") else name: s for name, s in timm().items()}
 
 
+def timm_distilled() -> Sizes:
+    return timm(rows=18) | {"dist_token": (1, 1, 48)} | pairs({"head_dist": (7, 48)})
+
+
 def timm_units(path: str) -> Sizes:
     sizes: Sizes = {f"{path}stem.conv.weight": (32, 3, 7, 7)} | pairs({f"{path}stem.norm": (32,)})
     for b, (inputs, middle) in enumerate([(32, 32), (128, 64)]):
@@ -308,6 +331,12 @@ def huggingface(prefix: str = "vit.", memory: bool = False) -> Sizes:
     return sizes
 
 
+def huggingface_distilled() -> Sizes:
+    sizes = {name.replace("classifier", "cls_classifier"): size for name, size in huggingface("deit.").items()}
+    sizes["deit.embeddings.position_embeddings"] = (1, 18, 48)
+    return sizes | {"deit.embeddings.distillation_token": (1, 1, 48)} | pairs({"distillation_classifier": (7, 48)})
+
+
 def torchvision(first: str = "0", second: str = "3") -> Sizes:
     sizes: Sizes = {"class_token": (1, 1, 48), "encoder.pos_embedding": (1, 17, 48)}
     sizes |= pairs({"conv_proj": (48, 3, 4, 4), "encoder.ln": (48,), "heads.head": (7, 48)})
@@ -335,15 +364,17 @@ FOREIGN: dict[str, tuple[str, Sizes]] = {
     "timm registers": ("timm", timm(rows=16) | {"reg_token": (1, 4, 48)}),
     "timm layer scale": ("timm", timm() | {f"blocks.{i}.ls{n}.gamma": (48,) for i in range(2) for n in (1, 2)}),
     "timm pre-logits": ("timm", timm() | pairs({"pre_logits.fc": (48, 48)})),
+    "timm distilled": ("timm", timm_distilled()),
     "timm hybrid": ("timm", timm_hybrid()),
     "timm root hybrid": ("timm", timm_root_hybrid()),
     "transformers": ("huggingface", huggingface()),
+    "transformers distilled": ("huggingface", huggingface_distilled()),
     "torchvision": ("torchvision", torchvision()),
     "torchvision with pre-logits": ("torchvision", torchvision() | pairs({"heads.pre_logits": (48, 48)})),
 }
 foreign = pytest.mark.parametrize(("format", "sizes"), FOREIGN.values(), ids=FOREIGN)
 PLAIN = ["official", "official hybrid", "official resnet", "tensorflow bit", "big_vision", "timm", "timm hybrid"]
-PLAIN += ["transformers", "torchvision"]
+PLAIN += ["transformers", "torchvision", "timm distilled", "transformers distilled"]
 plain = pytest.mark.parametrize(("format", "sizes"), [FOREIGN[name] for name in PLAIN], ids=PLAIN)
 
 
@@ -530,6 +561,23 @@ def test_deit_iiis_names_of_layer_scale_are_read_alike(tmp_path: Path) -> None:
     old = {re.sub(r"ls(\d)\.gamma", r"gamma_\1", name): tensor for name, tensor in new.items()}
     assert old.keys() != new.keys()
     same(opened(old, tmp_path, "timm").state, opened(new, tmp_path, "timm").state)
+
+
+def test_a_fixed_table_is_a_table_in_every_format_and_loses_nothing(checkpoint: Open, tmp_path: Path) -> None:
+    encoder = checkpoint(spoken(KINDS["mae encoder"], "timm"))
+    assert not any("loses" in note or "cannot" in note for note in convert(encoder, tmp_path / "f.pth", "timm"))
+    found = open_checkpoint(tmp_path / "f.pth", heads=3)
+    assert found.card.model.position == Learned1D()  # type: ignore[union-attr]
+    same(found.state, encoder.state)
+
+
+def test_timms_config_json_calls_the_pool_of_a_distilled_model_token(checkpoint: Open, tmp_path: Path) -> None:
+    convert(checkpoint(spoken(KINDS["distilled"], "timm")), tmp_path / "model.safetensors", "timm")
+    (tmp_path / "config.json").write_text(json.dumps({"global_pool": "token"}), encoding="utf-8")
+    assert open_checkpoint(tmp_path, heads=3).card.model.pool.kind == "distilled"  # type: ignore[union-attr]
+    (tmp_path / "config.json").write_text(json.dumps({"global_pool": "avg"}), encoding="utf-8")
+    with pytest.raises(ModelError, match="global_pool = 'avg', the weights have a 'distilled' pool"):
+        open_checkpoint(tmp_path, heads=3)
 
 
 def test_transformers_names_in_memory_are_read_like_those_of_its_files(tmp_path: Path) -> None:

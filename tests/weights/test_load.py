@@ -18,7 +18,8 @@ from patchwords.layers.head import Linear
 from patchwords.layers.position import SinCos2D, Sinusoidal1D
 from patchwords.models.build import build
 from patchwords.models.names import Config
-from patchwords.models.vit import SIZES, ViTConfig
+from patchwords.models.sizes import SIZES
+from patchwords.models.vit import ViTConfig
 from patchwords.weights.card import Card
 from patchwords.weights.checkpoint import Checkpoint, open_checkpoint
 from patchwords.weights.convert import convert
@@ -49,12 +50,12 @@ def test_a_loaded_model_is_whole_and_can_be_trained(
     patchwords.save(randomised(build(small_config)), tmp_path / "f.safetensors")
     model = patchwords.load(tmp_path / "f.safetensors")
     assert not any(tensor.is_meta for tensor in (*model.parameters(), *model.buffers()))
-    assert all(parameter.requires_grad for parameter in model.parameters())
+    built = {name: parameter.requires_grad for name, parameter in small_config.build().named_parameters()}
+    assert {name: parameter.requires_grad for name, parameter in model.named_parameters()} == built
     assert all(parameter.is_contiguous() for parameter in model.parameters())
     assert model.training
     model(picture(small_config)).square().mean().backward()
-    missing = [name for name, parameter in model.named_parameters() if parameter.grad is None]
-    assert missing == []
+    assert {name: parameter.grad is not None for name, parameter in model.named_parameters()} == built
 
 
 @pytest.mark.parametrize("position", [SinCos2D(), SinCos2D(law="mae", at="every"), Sinusoidal1D(at="shared")], ids=str)

@@ -66,6 +66,7 @@ def test_a_template_reads_the_numbers_it_writes(template: str, key: str, numbers
         ("a.{i}.b", "a.01.b"),
         ("unit{u+1:02}/x", "unit1/x"),
         ("block{b+1}", "block0"),
+        ("a.{i}.b", f"a.{'9' * 5000}.b"),  # more digits than Python reads
     ],
 )
 def test_a_template_reads_nothing_it_would_not_write(template: str, key: str) -> None:
@@ -173,3 +174,10 @@ def test_long_lists_are_cut_and_counted() -> None:
 
 def test_shapes_read_like_sizes() -> None:
     assert (shape(torch.zeros(2, 3)), shape(torch.zeros(4)), shape(torch.zeros(()))) == ("2x3", "4", "scalar")
+
+
+def test_a_number_may_be_counted_in_steps_of_two() -> None:
+    assert parse("features.{2s+1}.{b}", "features.5.3") == {"s": 2, "b": 3}
+    assert parse("features.{2s+1}.{b}", "features.4.3") is None
+    assert parse("features.{2s+2}", "features.0") is None
+    assert write("features.{2s+2}", {"s": 1}) == "features.4"

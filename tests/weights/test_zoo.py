@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from patchwords.models.build import blank, configure
 from patchwords.models.names import read
 from patchwords.weights.zoo import ENTRIES, ZOO, Entry
 
@@ -46,13 +47,13 @@ def test_a_checksum_in_the_file_name_is_the_checksum_we_demand(entry: Entry) -> 
 
 @entries
 def test_classes_are_those_of_the_data_it_was_trained_on(entry: Entry) -> None:
-    assert entry.classes in (0, 1000, 21843)
+    assert entry.classes in (0, 1000, 21841, 21843)
     assert entry.mebibytes > 0
 
 
 @entries
 def test_licence_and_source_are_named(entry: Entry) -> None:
-    assert entry.licence in ("Apache-2.0", "BSD-3-Clause", "CC-BY-NC-4.0")
+    assert entry.licence in ("Apache-2.0", "BSD-3-Clause", "CC-BY-NC-4.0", "MIT")
     assert "/" in entry.source
 
 
@@ -67,6 +68,12 @@ def test_a_resolution_in_the_file_name_is_in_the_model_name(entry: Entry) -> Non
     image = entry.model.partition("@")[2] or "224"
     if found:
         assert image == next(filter(None, found.groups()))
+
+
+@pytest.mark.parametrize("entry", [e for e in ENTRIES if e.model.startswith(("DeiT", "MAE"))], ids=lambda e: e.name)
+def test_the_size_of_a_torch_file_is_four_bytes_a_parameter(entry: Entry) -> None:
+    parameters = blank(configure(entry.model, classes=entry.classes)).parameters()
+    assert entry.mebibytes == pytest.approx(sum(p.numel() for p in parameters) / 2**18, abs=1)
 
 
 def test_more_classes_make_a_larger_file() -> None:

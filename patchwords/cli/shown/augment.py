@@ -5,6 +5,7 @@ from pathlib import Path
 
 from patchwords import settings
 from patchwords.cli.output import Output
+from patchwords.cli.shown.page import check_page, write_page
 from patchwords.data.finish import Finish
 from patchwords.data.loader import Cut
 from patchwords.data.preprocess import Preprocess
@@ -19,7 +20,6 @@ from patchwords.training.recipe import Recipe
 from patchwords.weights import card as cards
 from patchwords.weights.card import Card
 from patchwords.weights.checkpoint import open_checkpoint
-from patchwords.weights.files import writing
 from patchwords.weights.zoo import ZOO
 
 
@@ -27,7 +27,7 @@ def show_augment(
     output: Output, name: str, given: str, out: Path, changes: settings.Table, *, offline: bool, mirror: str
 ) -> None:
     """Writes the page; everything that random draws decide is what a run of this recipe would draw."""
-    _refuse(out)
+    check_page(out)
     recipe = recipes.read(name, changes)
     with output.download(given) as progress:
         data = open_data(given, split=recipe.data.validation, offline=offline, mirror=mirror, progress=progress)
@@ -39,17 +39,9 @@ def show_augment(
         output.note(f"{damage.name} cannot be read ({damage.reason}); another is shown")
     height, width = preprocess.size
     page = draw(seen, f"{name} on {data.name}, {height}x{width}, seed {recipe.seed}")
-    with writing(out, len(page)) as aside:
-        aside.write_bytes(page)
+    write_page(out, page)
     output.json({"name": name, "data": data.name, "page": str(out), "size": [height, width], "pictures": seen.names})
     output.text(f"{out}: {len(seen.names)} pictures of {data.name} as {name} shows them to a model of {height}x{width}")
-
-
-def _refuse(out: Path) -> None:
-    if out.suffix.lower() != ".png":
-        raise UsageError(f"{out.name} is no name for the page, which is a PNG: choose one that ends in .png")
-    if out.exists():
-        raise UsageError(f"{out} exists already: choose another name with --out, or remove it first")
 
 
 def _prepared(name: str, recipe: Recipe, data: Data) -> tuple[Preprocess, int]:

@@ -31,10 +31,11 @@ def _lines(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """What there is to say; what a stopped run has not got to is left out."""
     pictures = ", ".join(f"{count(number)} {split}" for split, number in found["pictures"].items())
     yield "status", found["status"] or "not finished: it runs, or was killed"
-    yield "pictures", f"{pictures or 'none'}, of {plural(found['classes'], 'class', 'classes')}"
+    labels = f"of {plural(found['classes'], 'class', 'classes')}" if found["classes"] else "without labels"
+    yield "pictures", f"{pictures or 'none'}, {labels}"
     done = f"{plural(found['epochs'], 'epoch')}, {plural(found['steps'], 'step')}"
     yield "done", f"{done} of {found['duration']}" if found["duration"] else done
-    for key in ("best", "last"):
+    for key in ("last",) if found["measure"] == "last" else ("best", "last"):
         if found[key]:
             yield key, _scores(found[key])
     if found["seconds"] is not None:

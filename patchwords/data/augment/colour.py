@@ -97,6 +97,19 @@ def grey(images: Tensor) -> Tensor:
     return (red + green + blue).clamp_(0, 1)[:, None].expand_as(images)
 
 
+def hue(images: Tensor, turns: Tensor) -> Tensor:
+    """Every colour turned on the circle of hues, saturation and value kept: torchvision's adjust_hue."""
+    if not _is_rgb(images):
+        return images
+    low, value = torch.aminmax(images, dim=1)  # (batch, height, width)
+    width = value - low
+    red, green, blue = ((value - channel) / torch.where(width > 0, width, 1) for channel in images.unbind(1))
+    sixths = torch.where(images[:, 1] == value, 2 + red - blue, 4 + green - red)
+    sixths = torch.where(images[:, 0] == value, blue - green, sixths) + 6 * turns[:, None, None]
+    places = [(sixths + number) % 6 for number in (5, 3, 1)]  # red, green and blue on the circle
+    return torch.stack([value - width * torch.minimum(k, 4 - k).clamp_(0, 1) for k in places], 1)
+
+
 def sharpness(images: Tensor, factor: Tensor) -> Tensor:
     """Away from a smoothed picture, or towards it below 1; the outermost pixels stay."""
     rows = images[:, :, :-2] + images[:, :, 1:-1] + images[:, :, 2:]

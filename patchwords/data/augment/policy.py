@@ -1,4 +1,4 @@
-"""RandAugment, TrivialAugment and 3-Augment: which operations a picture undergoes (all in docs/augmentation.md)."""
+"""RandAugment, TrivialAugment, 3-Augment: which operations a picture undergoes (all in docs/augmentation.md)."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patchwords.data.augment import colour
+from patchwords.data.augment.byol import Byol
 from patchwords.data.augment.geometry import Size
 from patchwords.data.augment.rounds import Round
 from patchwords.data.augment.strengths import BIG_VISION, TIMM, TORCHVISION, TORCHVISION_WIDE
@@ -94,7 +95,7 @@ class ThreeAugment:
         return [drawn]
 
 
-Policy = NoPolicy | RandAugment | TrivialAugment | ThreeAugment
+Policy = NoPolicy | RandAugment | TrivialAugment | ThreeAugment | Byol
 
 
 def _normal(first: Numbers, second: Numbers) -> Numbers:

@@ -33,6 +33,7 @@ OPERATIONS: dict[str, Callable[[Tensor, Columns], Tensor]] = {
     "contrast-of-area": lambda x, n: colour.contrast_of_area(x, n[0]),
     "colour": lambda x, n: colour.colour(x, n[0]),
     "grey": lambda x, n: colour.grey(x),
+    "hue": lambda x, n: colour.hue(x, n[0]),
     "sharpness": lambda x, n: colour.sharpness(x, n[0]),
     "blur": lambda x, n: colour.blur(x, *n),
 }

@@ -66,6 +66,21 @@ def open_data(
     raise UsageError(f"{word!r} does not exist, as a folder, a file or a public data set; {near}")
 
 
+def open_pictures(
+    given: str | Path,
+    *,
+    split: Split,
+    offline: bool = False,
+    mirror: str = "",
+    progress: download.Progress | None = None,
+) -> Data:
+    """Pictures to learn from without labels: any data set, or a folder whose pictures nobody told apart."""
+    path = _absolute(Path(given))
+    if str(given) and os.path.isdir(path) and _reader(path) is folder.read and not folder.is_labelled(path):
+        return folder.read_plain(path, split)
+    return open_data(given, split=split, offline=offline, mirror=mirror, progress=progress)
+
+
 def place(given: str) -> str:
     """What opens the same data from anywhere: the whole path, or the name of a public set."""
     path = _absolute(Path(given))

@@ -10,7 +10,7 @@ import numpy as np
 from patchwords.data.sources.files import Files
 from patchwords.data.sources.listing import is_picture, listing, pictures
 from patchwords.data.sources.names import Names, listed, printable
-from patchwords.data.sources.parts import Part, assemble, part_of
+from patchwords.data.sources.parts import Part, assemble, part_of, unlabelled
 from patchwords.data.sources.reading import reading
 from patchwords.data.sources.source import Data
 from patchwords.data.sources.split import Split
@@ -51,6 +51,20 @@ def read(folder: Path, settings: Split | None) -> Data:
     return build(folder, {part: each.classes for part, each in found.items()}, settings, notes)
 
 
+def is_labelled(folder: Path) -> bool:
+    """Whether there is more than one class to learn from."""
+    return len(scan(folder, parts_in(folder).get("train", "")).classes) > 1
+
+
+def read_plain(folder: Path, settings: Split) -> Data:
+    """All pictures in a folder, however deep, without labels."""
+    found, sources = Found(), {}
+    for part, place in (parts_in(folder) or {"train": ""}).items():
+        paths = _walk(folder, place, found)
+        sources[part] = Files(folder, Names(paths), np.zeros(len(paths), dtype=np.int64))
+    return unlabelled(folder.name, sources, settings, list(found.notes()))
+
+
 def build(
     folder: Path, parts: Mapping[Part, Mapping[str, list[str]]], settings: Split | None, notes: list[str]
 ) -> Data:
@@ -89,7 +103,7 @@ def scan(folder: Path, place: str = "") -> Found:
 
 def _walk(folder: Path, place: str, found: Found) -> list[str]:
     """The pictures below a class folder; each folder is read once, so that links in a ring come to an end."""
-    seen = {_identity(folder)}
+    seen = {_identity(folder)} if place else set()
     waiting, paths = [place], []
     while waiting:
         current = waiting.pop()
@@ -98,10 +112,10 @@ def _walk(folder: Path, place: str, found: Found) -> list[str]:
             continue
         seen.add(identity)
         here = listing(folder / current)
-        waiting += [f"{current}/{name}" for name in here.folders]
-        paths += [f"{current}/{name}" for name in pictures(here.files)]
-        found.others += [f"{current}/{name}" for name in here.files + here.others if not is_picture(name)]
-        found.others += [f"{current}/{name}" for name in pictures(here.others)]
+        waiting += [os.path.join(current, name) for name in here.folders]
+        paths += [os.path.join(current, name) for name in pictures(here.files)]
+        found.others += [os.path.join(current, name) for name in here.files + here.others if not is_picture(name)]
+        found.others += [os.path.join(current, name) for name in pictures(here.others)]
     return sorted(path.replace(os.sep, "/") for path in paths)
 
 

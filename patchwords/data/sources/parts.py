@@ -41,6 +41,23 @@ def assemble(
     if settings is None:
         return _undivided(name, classes, parts, notes, channels)
     _check(name, classes, parts)
+    return _divided(name, classes, parts, settings, notes, channels)
+
+
+def unlabelled(name: str, parts: Mapping[Part, Source], settings: Split, notes: Iterable[str]) -> Data:
+    """A data set of pictures that nobody told apart: all of one class, which says nothing."""
+    _filled(printable(name), (name,), parts)
+    return _divided(name, (name,), parts, settings, notes, channels=3)
+
+
+def _divided(
+    name: str,
+    classes: Sequence[str],
+    parts: Mapping[Part, Source],
+    settings: Split,
+    notes: Iterable[str],
+    channels: int,
+) -> Data:
     said = [*notes, *_gaps(classes, parts)]
     train, val = parts["train"], parts.get("val")
     if val is not None:

@@ -4,14 +4,17 @@ from patchwords.inspection.exhibits.exhibit import Exhibit
 from patchwords.inspection.figures import filters as figure
 from patchwords.inspection.filters import principal, visible
 from patchwords.inspection.viewer import Viewer
+from patchwords.models.tokenizer import TokenizerConfig
 from patchwords.models.vit import ViTConfig
 
 
 def filters(viewer: Viewer) -> Exhibit:
-    """Of the patch embedding, or of the root convolution where a ResNet comes first."""
+    """Of the patch embedding, or of the first convolution where one comes before it or takes its place."""
     match viewer.subject.card.model:
         case ViTConfig(stem=None):
             words, of = "filters", "patch embedding"
+        case TokenizerConfig():
+            words, of = "input", "input convolution"
         case _:
             words, of = "root", "root convolution"
     kernels = viewer.model.filters()

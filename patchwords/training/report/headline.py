@@ -6,7 +6,9 @@ from patchwords.evaluation.report.panels import Judged
 from patchwords.pages.markup import Markup, element, name
 from patchwords.pages.parts import tiles
 from patchwords.pages.wording import duration, interval, percent, plural, short, whole
-from patchwords.training.report.history import History, is_number
+from patchwords.training.report.history import History, Row, is_number
+
+TOLD = ("kind", "step", "epoch", "loss", "accuracy")
 
 
 def header(past: History, judged: Judged | None, title: str) -> Markup:
@@ -19,7 +21,9 @@ def _story(past: History) -> Iterator[str]:
     counts, weights = past.counts, past.recipe.get("weights")
     yield from ("Fine-tuned from ", name(str(weights))) if weights else ("Trained from scratch",)
     if is_number(counts.get("train")):
-        yield f" on {plural(counts['train'], 'picture')} of {plural(len(past.classes), 'class', 'classes')}"
+        yield f" on {plural(counts['train'], 'picture')}"
+        labels = f" of {plural(len(past.classes), 'class', 'classes')}"
+        yield labels if past.is_labelled else f" without labels ({past.objective})"
     yield from _length(past)
     if is_number(counts.get("val")):
         yield f"; judged by {plural(counts['val'], 'picture')} that it did not learn from"
@@ -44,7 +48,7 @@ def _tiles(past: History, judged: Judged | None) -> Iterator[tuple[str, str, str
     """Numbers, each with a remark: exact ones of the best model, or else those of the best evaluation."""
     numbers = judged.scores.numbers() if judged else past.best
     if not numbers:
-        yield "Accuracy", "\N{EN DASH}", "no evaluation was made"
+        yield "Accuracy" if past.is_labelled else "Loss", "\N{EN DASH}", "no evaluation was made"
     if is_number(numbers.get("accuracy")):
         yield "Accuracy", percent(numbers["accuracy"]), _certainty(judged) or f"at step {whole(past.best['step'])}"
     if is_number(numbers.get("top5")) and len(past.classes) > 5:
@@ -53,8 +57,15 @@ def _tiles(past: History, judged: Judged | None) -> Iterator[tuple[str, str, str
         yield "F1", percent(numbers["macro_f1"]), "mean over the classes"
     if is_number(numbers.get("loss")):
         yield "Loss", short(numbers["loss"]), "validation"
+    if not past.is_labelled:
+        yield from ((key.replace("_", " ").capitalize(), short(numbers[key]), "validation") for key in _own(numbers))
     if is_number(numbers.get("calibration_error")):
         yield "Calibration error", percent(numbers["calibration_error"]), "how sure against how right"
+
+
+def _own(numbers: Row) -> list[str]:
+    """What an objective without labels says of itself beside its loss."""
+    return [key for key, value in numbers.items() if is_number(value) and key not in TOLD]
 
 
 def _certainty(judged: Judged | None) -> str:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from patchwords.errors import ModelError, UsageError
 from patchwords.evaluation.classify import LOWER_IS_BETTER
+from patchwords.objectives.kinds import WITHOUT_LABELS
 from patchwords.weights import files
 
 Row = dict[str, Any]
@@ -52,8 +53,21 @@ class History:
         return str(self.recipe.get("best", "accuracy"))
 
     @property
+    def objective(self) -> str:
+        """The kind of what was learned."""
+        found = self.recipe.get("objective")
+        return str(found.get("kind", "")) if isinstance(found, dict) else ""
+
+    @property
+    def is_labelled(self) -> bool:
+        """Whether the pictures' classes had a say in it."""
+        return self.objective not in WITHOUT_LABELS
+
+    @property
     def best(self) -> Row:
         """The evaluation with the best score, the first of equals; empty where there was none."""
+        if self.measure == "last":
+            return self.val[-1] if self.val else {}
         sign = -1 if self.measure in LOWER_IS_BETTER else 1
         rows = [row for row in self.val if is_number(row.get(self.measure))]
         return max(rows, key=lambda row: sign * row[self.measure], default={})

@@ -25,6 +25,7 @@ CURVES: tuple[tuple[str, str, Unit], ...] = (
     ("lr", "Learning rate", "power"),
     ("images_per_second", "Images a second", "speed"),
 )
+UNDRAWN = ("kind", "step", "epoch", "norm", "waiting", *(key for key, _, _ in CURVES))
 
 
 def write_report(run: Path, *, thumbnails: Callable[[int], bytes], names: Sequence[str] = (), title: str = "") -> Path:
@@ -59,7 +60,7 @@ def summary(run: Path) -> dict[str, Any]:
         "weights": past.recipe.get("weights", ""),
         "data": past.data.get("name", ""),
         "digest": past.data.get("digest", ""),
-        "classes": len(past.classes),
+        "classes": len(past.classes) if past.is_labelled else 0,
         "pictures": past.counts,
         "epochs": past.last.get("epoch", 0),
         "steps": past.last.get("step", 0),
@@ -101,13 +102,22 @@ def _sections(past: History, judged: Judged | None) -> Iterator[Section]:
 
 def _curves(past: History) -> tuple[Markup, ...]:
     best = past.best.get("epoch")
-    drawn = [_figure(past, key, heading, unit, best if key == past.measure else None) for key, heading, unit in CURVES]
+    shown = (*CURVES, *_further(past))
+    drawn = [_figure(past, key, heading, unit, best if key == past.measure else None) for key, heading, unit in shown]
     if not any(drawn):
         return (element("p", "Not one step was recorded."),)
+    if past.measure == "last":
+        best = None
     said = f"The dotted line is the best {past.measure}, at epoch {short(best)}." if best is not None else ""
     there = [who for who, rows in (("training", past.train), ("validation", past.val)) if rows]
     legend = element("p", *(element("span", who, class_=f"key {who}") for who in there), said)
     return (legend, element("div", *drawn, class_="figures"))
+
+
+def _further(past: History) -> Iterator[tuple[str, str, Unit]]:
+    """What an objective logs besides, under its own names."""
+    for key in dict.fromkeys(key for row in past.train for key in row if key not in UNDRAWN):
+        yield key, key.replace("_", " ").capitalize(), "plain"
 
 
 def _figure(past: History, key: str, heading: str, unit: Unit, best: float | None) -> Markup:

@@ -1,7 +1,9 @@
 """The files that say what a run is, written before its first step."""
 
 import datetime
+import json
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -12,6 +14,8 @@ from patchwords.training.recipe import Recipe
 from patchwords.training.run.environment import environment
 from patchwords.training.run.folder import RECIPE, RunFolder
 from patchwords.training.run.toml import toml
+
+RUN = "run.json"
 
 
 def describe(folder: RunFolder, recipe: Recipe, data: Data, device: torch.device, *, called: str, again: str) -> None:
@@ -24,8 +28,14 @@ def describe(folder: RunFolder, recipe: Recipe, data: Data, device: torch.device
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     here = environment(device)
     told = {"data": called, "command": sys.argv, "started": now, "device": here["device"], "environment": here}
-    folder.write_json("run.json", told | ({"again": again} if again else {}))
+    folder.write_json(RUN, told | ({"again": again} if again else {}))
     folder.write_text(RECIPE, toml(settings.write(recipe)))
+
+
+def add(folder: RunFolder, told: Mapping[str, Any]) -> None:
+    """More of what run.json says."""
+    known = json.loads((folder.path / RUN).read_text("utf-8"))
+    folder.write_json(RUN, known | dict(told))
 
 
 def _manifest(data: Data) -> dict[str, Any]:

@@ -1,26 +1,31 @@
 """What makes a resumed run the same run: its settings and its data; and what may change, but is said."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from patchwords import settings
 from patchwords.data.sources.source import Data
-from patchwords.errors import DataError, UsageError
+from patchwords.errors import DataError, ModelError, UsageError
 from patchwords.training import recipe as recipes
+from patchwords.training.guides import placed
 from patchwords.training.recipe import BITS, HOW, Recipe
 
 
-def unchanged(stored: Recipe, given: str | Path | Recipe | None, changes: Mapping[str, Any]) -> Recipe:
-    """The recipe of a run; what decides its result cannot be changed any more."""
-    wanted = recipes.read(given or stored, changes)
+def unchanged(
+    stored: Recipe, given: str | Path | Recipe | None, changes: Mapping[str, Any], known: Collection[str] = ()
+) -> Recipe:
+    """The recipe of a run; what decides its result cannot be changed any more.
+
+    The `known` settings name something that is told by its contents, wherever it lies now (`same_guide`).
+    """
+    stored, wanted = placed(stored), placed(recipes.read(given or stored, changes))
     if wanted.batch == "auto":
         wanted = replace(wanted, batch=stored.batch)  # what it became
     before, after = settings.dotted(settings.write(stored)), settings.dotted(settings.write(wanted))
-    changed = [
-        key for key in before.keys() | after.keys() if before.get(key) != after.get(key) and key not in HOW + BITS
-    ]
+    free = {*HOW, *BITS, *known}
+    changed = [key for key in before.keys() | after.keys() if before.get(key) != after.get(key) and key not in free]
     if changed:
         said = "; ".join(
             f"{key} was {before.get(key)!r} and would be {after.get(key)!r}" for key in sorted(changed)[:6]
@@ -42,6 +47,15 @@ def same_data(data: Data, before: Mapping[str, Any]) -> None:
     raise DataError(
         f"the data is not what the run began with ({said}): bring it back, or start a new run without --resume"
     )
+
+
+def same_guide(key: str, name: str, now: str, before: str) -> None:
+    """Refuses to learn on from another model than the run began with."""
+    if now != before:
+        raise ModelError(
+            f"{key} {name} is not the model that the run began with: bring that one back (where it lies elsewhere now, "
+            f"say so with --set {key}=PATH), or start a new run without --resume"
+        )
 
 
 def how(stored: Recipe, wanted: Recipe) -> list[str]:

@@ -2,12 +2,49 @@
 
 from patchwords.weights.rules import JOIN, Rule, pair
 
+MASK_TOKEN = "decoder.mask_token"
+
+# Of the classes for masked pictures (SimMIM): they serve pre-training only.
+SIMMIM = (
+    *(f"{prefix}embeddings.mask_token" for prefix in ("vit.", "deit.", "")),
+    *("decoder.0.weight", "decoder.0.bias"),
+)
+
 
 def vit(heads: int) -> list[Rule]:
     return [*body("vit."), *body(""), *pair("classifier", "head.classifier")]
 
 
+def deit(heads: int) -> list[Rule]:
+    """Without a teacher's classifier, where the class token alone is asked."""
+    return [*both_tokens("deit."), *both_tokens(""), *pair("classifier", "head.classifier")]
+
+
+def distilled(heads: int) -> list[Rule]:
+    """DeiTForImageClassificationWithTeacher."""
+    classifiers = [*pair("cls_classifier", "head.classifier"), *pair("distillation_classifier", "head.teacher")]
+    return [*both_tokens("deit."), *classifiers]
+
+
+def both_tokens(prefix: str) -> list[Rule]:
+    token = Rule(f"{prefix}embeddings.distillation_token", "embed.special.distillation_token")
+    return [token, *body(prefix)]
+
+
+def mae(heads: int) -> list[Rule]:
+    """A bare ViTMAEModel, then the encoder in ViTMAEForPreTraining."""
+    return [*encoder(""), *mae_encoder()]
+
+
+def mae_encoder() -> list[Rule]:
+    return encoder("vit.")
+
+
 def body(prefix: str) -> list[Rule]:
+    return [*encoder(prefix), *pair(f"{prefix}pooler.dense", "head.pre_logits")]
+
+
+def encoder(prefix: str) -> list[Rule]:
     embeddings = f"{prefix}embeddings"
     return [
         Rule(f"{embeddings}.cls_token", "embed.special.class_token"),
@@ -16,7 +53,6 @@ def body(prefix: str) -> list[Rule]:
         *hub_block(f"{prefix}encoder.layer.{{i}}", "encoder.blocks.{i}"),
         *memory_block(f"{prefix}layers.{{i}}", "encoder.blocks.{i}"),
         *pair(f"{prefix}layernorm", "encoder.norm"),
-        *pair(f"{prefix}pooler.dense", "head.pre_logits"),
     ]
 
 
@@ -46,6 +82,23 @@ def joined(path: str, names: tuple[str, str, str], ours: str) -> list[Rule]:
     return [
         Rule(tuple(f"{path}.{name}.{leaf}" for name in names), f"{ours}.{leaf}", JOIN) for leaf in ("weight", "bias")
     ]
+
+
+# MAE's decoder and mask token, which serve its pre-training only, by the names of three versions.
+DECODER = (
+    MASK_TOKEN,
+    "decoder.decoder_pos_embed",
+    *(
+        name
+        for rule in (
+            *(rule for part in ("embed", "norm", "pred") for rule in pair(f"decoder.decoder_{part}", "")),
+            *hub_block("decoder.decoder_layers.{i}", ""),
+            *hub_block("decoder.decoder_encoder.layer.{i}", ""),
+            *memory_block("decoder.decoder_layers.{i}", ""),
+        )
+        for name in rule.names
+    ),
+)
 
 
 def bit(heads: int) -> list[Rule]:

@@ -27,6 +27,7 @@ def vit(heads: int) -> list[Rule]:
     block, ours = "blocks.{i}", "encoder.blocks.{i}"
     return [
         Rule("cls_token", "embed.special.class_token"),
+        Rule("dist_token", "embed.special.distillation_token"),
         Rule("reg_token", "embed.special.register_token"),
         Rule("pos_embed", "embed.position.table"),
         *pair("patch_embed.proj", "embed.patch"),
@@ -45,6 +46,7 @@ def vit(heads: int) -> list[Rule]:
         *attention_pool(),
         *pair("pre_logits.fc", "head.pre_logits"),  # until 2022
         *pair("head", "head.classifier"),
+        *pair("head_dist", "head.teacher"),
         *stem(),
     ]
 

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from patchwords.data.augment import colour
 from patchwords.data.augment.augment import Augment, _jitter, augment, erase
+from patchwords.data.augment.byol import Byol
 from patchwords.data.augment.policy import NoPolicy, RandAugment, ThreeAugment, TrivialAugment
 from patchwords.errors import UsageError
 from patchwords.settings import read, write
@@ -23,6 +24,7 @@ EVERYTHING = {
     "trivial": Augment(policy=TrivialAugment()),
     "deit 3": Augment(policy=ThreeAugment(), jitter=0.3),
     "jitter": Augment(jitter=0.4),
+    "byol": Augment(policy=Byol()),
 }
 
 

@@ -1,5 +1,6 @@
 """Colour operations do what Pillow does, to within a level of 255, and pictures do not mind each other."""
 
+import colorsys
 from collections.abc import Callable
 
 import numpy as np
@@ -42,6 +43,23 @@ def difference(ours: Tensor, pixels: Pixels, theirs: Callable[[Image.Image], Ima
 
 def each(number: float, pixels: Pixels) -> Tensor:
     return torch.full((len(pixels),), number)
+
+
+@pytest.mark.parametrize("turns", [-0.5, -0.1, 0.0, 0.07, 1 / 3, 0.5])
+def test_a_turn_of_the_hue_is_that_of_hsv(pixels: Pixels, turns: float) -> None:
+    images = tensor(pixels)[:, :, ::4, ::4]
+    found = colour.hue(images, each(turns, pixels)).permute(0, 2, 3, 1).reshape(-1, 3)
+    by_hand = []
+    for red, green, blue in images.permute(0, 2, 3, 1).reshape(-1, 3).tolist():
+        h, s, v = colorsys.rgb_to_hsv(red, green, blue)
+        by_hand.append(colorsys.hsv_to_rgb((h + turns) % 1.0, s, v))
+    torch.testing.assert_close(found, torch.tensor(by_hand), rtol=0, atol=2e-5)
+
+
+def test_no_turn_of_the_hue_is_the_picture_and_a_third_exchanges_the_channels(pixels: Pixels) -> None:
+    images = tensor(pixels)
+    torch.testing.assert_close(colour.hue(images, each(0.0, pixels)), images)
+    torch.testing.assert_close(colour.hue(images, each(1 / 3, pixels)), images.roll(1, 1))
 
 
 def test_inverting_is_pillows(pixels: Pixels) -> None:
@@ -149,6 +167,7 @@ OPERATIONS: list[Callable[[Tensor, Tensor], Tensor]] = [
     colour.contrast,
     colour.contrast_of_area,
     colour.colour,
+    colour.hue,
     lambda x, n: colour.grey(x),
     colour.sharpness,
     lambda x, n: colour.blur(x, *torch.from_numpy(colour.gaussian_taps(n.double().numpy())).float()),
@@ -181,3 +200,4 @@ def test_pictures_without_three_channels_have_no_colour(channels: int) -> None:
     images = torch.rand(3, channels, 8, 8)
     assert torch.equal(colour.colour(images, torch.full((3,), 1.8)), images)
     assert torch.equal(colour.grey(images), images)
+    assert torch.equal(colour.hue(images, torch.full((3,), 0.3)), images)

@@ -5,6 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from patchwords.data.augment.byol import Byol
 from patchwords.data.augment.policy import NoPolicy, Policy, RandAugment, ThreeAugment, TrivialAugment
 from patchwords.data.augment.rounds import Round
 from patchwords.data.augment.strengths import TIMM
@@ -14,7 +15,7 @@ from patchwords.settings import read, write
 SIZE = (224, 224)
 MANY = 6000
 DEIT = RandAugment(magnitude=9.0, deviation=0.5, probability=0.5)
-EVERY = [NoPolicy(), RandAugment(), DEIT, RandAugment(table="torchvision"), TrivialAugment(), ThreeAugment()]
+EVERY = [NoPolicy(), RandAugment(), DEIT, RandAugment(table="torchvision"), TrivialAugment(), ThreeAugment(), Byol()]
 
 
 def drawn(policy: Policy, count: int = MANY, seed: int = 0) -> list[Round]:

@@ -332,6 +332,46 @@ def test_a_run_that_was_stopped_has_a_report_too(tmp_path: Path, settings: dict[
     assert ("Not one step was recorded." in found.text) == (not settings["epochs"])
 
 
+OWN = 'best = "last"\nobjective = { kind = "tokenizer" }\n'
+
+
+def unlabelled(folder: Path, evaluated: bool = True) -> Path:
+    """A run that learned without labels, and logged numbers of its own."""
+    make(folder, recipe=OWN, predicted=False)
+    rows = [row for row in metrics(3, evaluated) if row.pop("accuracy")]
+    for row in rows:
+        row.pop("top5", None)
+        row["code_usage"] = 0.25 + row["step"] / 100
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return folder
+
+
+def test_a_run_without_labels_says_so_and_shows_what_its_objective_logs(tmp_path: Path) -> None:
+    page = report(unlabelled(tmp_path / "run"))
+    assert "Trained from scratch on 240 pictures without labels (tokenizer) for 3 epochs" in page.text
+    assert "classes" not in page.text.partition("Recipe")[0]
+    assert page.headings() == ["curves", "cost", "recipe", "environment"]
+    drawn = [found["aria-label"] for found in page.all("div", role="img")]
+    assert drawn == [f"{what} over the epochs" for what in ("Loss", "Learning rate", "Images a second", "Code usage")]
+    assert "Accuracy" not in page.text
+    assert "Code usage 0.37 validation" in page.text  # the last one, of step 12
+    assert "The dotted line" not in page.text  # no evaluation was the best
+
+
+def test_without_an_evaluation_a_run_without_labels_has_no_loss_yet(tmp_path: Path) -> None:
+    page = report(unlabelled(tmp_path / "run", evaluated=False))
+    assert "Loss \N{EN DASH} no evaluation was made" in page.text
+
+
+def test_a_run_with_labels_that_keeps_its_last_model_has_each_number_once(tmp_path: Path) -> None:
+    folder = make(tmp_path / "run", recipe='best = "last"\n', predicted=False)
+    rows = [row | {"macro_f1": 0.5, "brier": 0.3} if row["kind"] == "val" else row for row in metrics(3, True)]
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    page = report(folder)
+    assert page.text.count("F1") == 1
+    assert "Brier" not in page.text
+
+
 def test_a_folder_with_a_recipe_alone_has_a_report(tmp_path: Path) -> None:
     (tmp_path / "recipe.toml").write_text("")
     found = report(tmp_path)

@@ -1,0 +1,143 @@
+"""Other models that a run learns from (teachers, tokenizers), opened frozen; and what one says of every picture."""
+
+import importlib
+import os
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from patchwords import settings
+from patchwords.data.broken import Broken
+from patchwords.data.preprocess import Preprocess
+from patchwords.data.sources.door import place
+from patchwords.data.sources.source import Source
+from patchwords.errors import ModelError, NetworkError, UsageError
+from patchwords.evaluation.answers import Compute, Progress, answers
+from patchwords.objectives.guide import shown
+from patchwords.objectives.kinds import guides_of
+from patchwords.objectives.objective import Guide
+from patchwords.training.recipe import DataRecipe, Recipe
+from patchwords.weights import card as cards
+from patchwords.weights.card import Card
+from patchwords.weights.subject import RANDOM, open_subject
+
+LIBRARY = "timm"  # found when it is asked for by name, and never needed (docs/decisions/2026-11-16-timm-teachers.md)
+
+
+def open_guide(name: str, device: torch.device) -> Guide:
+    """Any MODEL that was trained, or timm:NAME, or timm:NAME@FILE with the weights of a file."""
+    guide = _theirs(name) if name.startswith(f"{LIBRARY}:") else _ours(name)
+    guide.model.to(device).eval().requires_grad_(False)
+    return guide
+
+
+def placed(recipe: Recipe) -> Recipe:
+    """The recipe with guides that are found from anywhere: their whole paths where they are files."""
+    return settings.change(recipe, {key: _place(name) for key, name in guides_of(recipe.objective).items()})
+
+
+def _place(name: str) -> str:
+    if not name.startswith(f"{LIBRARY}:"):
+        return place(name) if name else ""
+    model, at, file = name.partition("@")
+    return f"{model}{at}{place(file)}" if file else name
+
+
+def guide_answers(
+    guide: Guide,
+    recipe: Recipe,
+    source: Source,
+    card: Card,
+    device: torch.device,
+    broken: Broken,
+    progress: Progress,
+) -> NDArray[Any]:
+    """A guide's answers (pictures, classes) to all training pictures, which must look the same each time.
+
+    A picture that cannot be read gets those of the next one, which training shows in its place.
+    """
+    for key, (given, still) in _steady(recipe.data).items():
+        if given != still:
+            raise UsageError(
+                f"{key} = {given} shows a picture differently each time, so answers to it cannot be kept: "
+                f"set it to {still}, or objective.cache to false"
+            )
+    found = answers(
+        partial(_answer, guide, card.preprocess),
+        source,
+        card.preprocess,
+        card.model.channels,
+        Compute(device=device, precision=recipe.precision, loading=recipe.data.loading),
+        broken,
+        progress,
+    )
+    return found.outputs[np.searchsorted(found.indices, np.arange(len(source))) % len(found.indices)]
+
+
+def _answer(guide: Guide, given: Preprocess, images: Tensor) -> Tensor:
+    said: Tensor = guide.model(shown(images, given, guide.preprocess))
+    return said
+
+
+def _steady(data: DataRecipe) -> dict[str, tuple[object, object]]:
+    """What decides how a picture looks: as it is set, and as it must be for it to look as in evaluation."""
+    augment, mix = data.augment, data.mix
+    return {
+        "data.crop.kind": (data.crop.kind, "whole"),
+        "data.augment.flip": (augment.flip, 0.0),
+        "data.augment.policy.kind": (augment.policy.kind, "none"),
+        "data.augment.jitter": (augment.jitter, 0.0),
+        "data.augment.erase": (augment.erase, 0.0),
+        "data.mix.mixup": (mix.mixup, 0.0),
+        "data.mix.cutmix": (mix.cutmix, 0.0),
+    }
+
+
+def _ours(name: str) -> Guide:
+    subject = open_subject(name)
+    if subject.card.source == RANDOM:
+        raise UsageError(
+            f"{name} is a name alone, and random weights teach nothing: give a run folder, a weights file, "
+            f"published weights (`patchwords show zoo`) or {LIBRARY}:NAME"
+        )
+    return Guide(subject.model, subject.card.preprocess, subject.card.classes, subject.digest)
+
+
+def _theirs(given: str) -> Guide:
+    """A model of timm, which names no classes: they are in the order of its data, ImageNet's as everywhere."""
+    name, _, file = given.removeprefix(f"{LIBRARY}:").partition("@")
+    model = _created(given, name, file)
+    told: dict[str, Any] = model.pretrained_cfg  # type: ignore[assignment]  # of every model there
+    preprocess = Preprocess(
+        size=tuple(told["input_size"][1:]),
+        fit="crop",
+        crop=told["crop_pct"],
+        interpolation=told["interpolation"],
+        mean=tuple(told["mean"]),
+        deviation=tuple(told["std"]),
+    )
+    told_apart = cards.digest(name, model.state_dict()) if file else given  # published ones by their name
+    return Guide(model, preprocess, digest=told_apart)
+
+
+def _created(given: str, name: str, file: str) -> nn.Module:
+    try:
+        library = importlib.import_module(LIBRARY)
+    except ImportError as error:
+        raise UsageError(f"{given} needs {LIBRARY}, and {error}: `pip install {LIBRARY}`") from None
+    if file and not Path(file).is_file():
+        raise ModelError(f"{given}: there is no file {file}; write {LIBRARY}:NAME@FILE, or {LIBRARY}:NAME to download")
+    if not file and os.environ.get("PATCHWORDS_OFFLINE", "") not in ("", "0"):
+        raise NetworkError(f"{given} may be a download, and PATCHWORDS_OFFLINE is set: give {LIBRARY}:NAME@FILE")
+    try:
+        model: nn.Module = library.create_model(name, **({"checkpoint_path": file} if file else {"pretrained": True}))
+    except OSError as error:
+        raise NetworkError(f"{given} could not be fetched ({error}): try again, or give {LIBRARY}:NAME@FILE") from error
+    except (RuntimeError, ValueError) as error:
+        raise ModelError(f"{LIBRARY} cannot make {given}: {str(error).partition(chr(10))[0]}") from error
+    return model
