@@ -27,9 +27,9 @@ from patchwords.weights.rules import Rule, State, compare, give, parse, take
 
 OWNED = "objective.safetensors"  # what the objective has beside the model, in a run's folder and in ours
 SETTINGS = "objective.json"  # in a folder that no run has written
-MASK_TOKENS: dict[str, Callable[[], list[Rule]]] = {
-    "decoder.mask_token": maps.transformers,
-    "mask_token": maps.original,
+SIGNS: dict[str, Callable[[], list[Rule]]] = {  # a mask token alone is no sign: BEiT has one too
+    "decoder.decoder_embed.weight": maps.transformers,
+    "decoder_embed.weight": maps.original,
 }
 HEADS = {512: 16}  # of the published decoders, whose original files do not tell
 SAID = ("decoder_hidden_size", "decoder_num_hidden_layers", "decoder_intermediate_size")  # by config.json, and by shapes
@@ -68,7 +68,7 @@ def holds_decoder(path: Path) -> bool:
     """Whether this is a masked autoencoder, and not an encoder alone or another model."""
     if path.is_dir() and (path / OWNED).is_file():
         return _table(path).get("kind") == MAE.kind
-    return path.exists() and any(token in files.read(path, "shapes").tensors for token in MASK_TOKENS)
+    return path.exists() and any(sign in files.read(path, "shapes").tensors for sign in SIGNS)
 
 
 def open_autoencoder(
@@ -97,7 +97,7 @@ def open_autoencoder(
 
 def _foreign(path: Path, checkpoint: Checkpoint, change: dict[str, Any]) -> Autoencoder:
     contents = files.read(path)
-    (rules,) = (rules() for token, rules in MASK_TOKENS.items() if token in contents.tensors)
+    (rules,) = (rules() for sign, rules in SIGNS.items() if sign in contents.tensors)
     named = [name for rule in rules for name in rule.names]
     decoder = take(
         rules, {key: x for key, x in contents.tensors.items() if any(parse(name, key) is not None for name in named)}

@@ -56,6 +56,7 @@ def open_checkpoint(
     if cards.KEY in contents.metadata:
         return _native(contents, depth, heads, image)
     tensors, beside = unwrap(contents.tensors)
+    image = image or (names.read(published.model).image if published else None)
     with hub.understanding(path):
         format = recognise(tensors, contents.sidecars.get("config.json", {}).get("model_type", ""))
         told = _told(tensors, contents, format, heads, image, wish)

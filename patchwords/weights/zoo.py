@@ -81,6 +81,13 @@ BEIT = Folder(  # where its authors moved their files
     replace(HALF, fit="crop", crop=0.875, interpolation="bicubic"),
 )
 BEIT_LARGER = replace(BEIT, preprocess=replace(BEIT.preprocess, crop=1.0))
+SWIN = Folder(
+    "https://github.com/SwinTransformer/storage/releases/download/v1.0.0",
+    "MIT",
+    "Liu et al. 2021, microsoft/Swin-Transformer",
+    BICUBIC,
+)
+SWIN_LATER = replace(SWIN, address="https://github.com/SwinTransformer/storage/releases/download/v1.0.8")
 MAE = Folder(
     "https://dl.fbaipublicfiles.com/mae/pretrain",
     "CC-BY-NC-4.0",
@@ -89,6 +96,9 @@ MAE = Folder(
 )
 TORCHVISION = Folder("https://download.pytorch.org/models", "BSD-3-Clause", "pytorch/vision", IMAGENET)
 TORCHVISION_L16 = replace(TORCHVISION, preprocess=replace(IMAGENET, crop=224 / 242))
+TORCHVISION_SWIN_T = replace(TORCHVISION, preprocess=replace(BICUBIC, crop=224 / 232))
+TORCHVISION_SWIN_S = replace(TORCHVISION, preprocess=replace(BICUBIC, crop=224 / 246))
+TORCHVISION_SWIN_B = replace(TORCHVISION, preprocess=replace(BICUBIC, crop=224 / 238))
 SWAG = Folder(
     "https://download.pytorch.org/models",
     "CC-BY-NC-4.0",
@@ -191,6 +201,25 @@ ENTRIES: tuple[Entry, ...] = (
     MAE.entry("mae-b16", "MAE-B/16", 327, 0, "mae_pretrain_vit_base.pth"),
     MAE.entry("mae-l16", "MAE-L/16", 1157, 0, "mae_pretrain_vit_large.pth"),
     MAE.entry("mae-h14", "MAE-H/14", 2406, 0, "mae_pretrain_vit_huge.pth"),
+    SWIN.entry("swin-t-i1k", "Swin-T", 108, 1000, "swin_tiny_patch4_window7_224.pth"),
+    SWIN.entry("swin-s-i1k", "Swin-S", 189, 1000, "swin_small_patch4_window7_224.pth"),
+    SWIN.entry("swin-b-i1k", "Swin-B", 335, 1000, "swin_base_patch4_window7_224.pth"),
+    SWIN.entry("swin-b-i1k-384", "Swin-B@384", 335, 1000, "swin_base_patch4_window12_384.pth"),
+    SWIN_LATER.entry("swin-t-i22k", "Swin-T", 169, 21841, "swin_tiny_patch4_window7_224_22k.pth"),
+    SWIN_LATER.entry("swin-s-i22k", "Swin-S", 250, 21841, "swin_small_patch4_window7_224_22k.pth"),
+    SWIN.entry("swin-b-i22k", "Swin-B", 416, 21841, "swin_base_patch4_window7_224_22k.pth"),
+    SWIN.entry("swin-b-i22k-384", "Swin-B@384", 417, 21841, "swin_base_patch4_window12_384_22k.pth"),
+    SWIN.entry("swin-l-i22k", "Swin-L", 872, 21841, "swin_large_patch4_window7_224_22k.pth"),
+    SWIN.entry("swin-l-i22k-384", "Swin-L@384", 873, 21841, "swin_large_patch4_window12_384_22k.pth"),
+    SWIN_LATER.entry("swin-t-i22k-i1k", "Swin-T", 108, 1000, "swin_tiny_patch4_window7_224_22kto1k_finetune.pth"),
+    SWIN_LATER.entry("swin-s-i22k-i1k", "Swin-S", 189, 1000, "swin_small_patch4_window7_224_22kto1k_finetune.pth"),
+    SWIN.entry("swin-b-i22k-i1k", "Swin-B", 335, 1000, "swin_base_patch4_window7_224_22kto1k.pth"),
+    SWIN.entry("swin-b-i22k-i1k-384", "Swin-B@384", 335, 1000, "swin_base_patch4_window12_384_22kto1k.pth"),
+    SWIN.entry("swin-l-i22k-i1k", "Swin-L", 750, 1000, "swin_large_patch4_window7_224_22kto1k.pth"),
+    SWIN.entry("swin-l-i22k-i1k-384", "Swin-L@384", 750, 1000, "swin_large_patch4_window12_384_22kto1k.pth"),
+    TORCHVISION_SWIN_T.entry("torchvision-swin-t", "Swin-T", 108, 1000, "swin_t-704ceda3.pth", "704ceda3"),
+    TORCHVISION_SWIN_S.entry("torchvision-swin-s", "Swin-S", 189, 1000, "swin_s-5e29d889.pth", "5e29d889"),
+    TORCHVISION_SWIN_B.entry("torchvision-swin-b", "Swin-B", 335, 1000, "swin_b-68c6b09e.pth", "68c6b09e"),
     TORCHVISION.entry("torchvision-vit-b16", "ViT-B/16", 330, 1000, "vit_b_16-c867db91.pth", "c867db91"),
     TORCHVISION.entry("torchvision-vit-b32", "ViT-B/32", 337, 1000, "vit_b_32-d86f8d99.pth", "d86f8d99"),
     TORCHVISION_L16.entry("torchvision-vit-l16", "ViT-L/16", 1161, 1000, "vit_l_16-852ce7e3.pth", "852ce7e3"),

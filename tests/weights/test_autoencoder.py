@@ -207,3 +207,12 @@ def test_settings_of_another_decoder_are_refused_before_it_is_built(
     place.write_text(json.dumps(json.loads(place.read_text()) | change))
     with pytest.raises(ModelError, match=sentence):
         open_autoencoder(tmp_path / "whole").build()
+
+
+def test_a_mask_token_without_a_decoder_is_no_autoencoders(original: Callable[..., Path], tmp_path: Path) -> None:
+    path = original(made())
+    assert holds_decoder(path)
+    state = {key: x for key, x in files.read(path).tensors.items() if not key.startswith("decoder_")}
+    torch.save({"model": state}, tmp_path / "beit.pth")  # which keeps its own beside the encoder
+    assert "mask_token" in state
+    assert not holds_decoder(tmp_path / "beit.pth")

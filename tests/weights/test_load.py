@@ -17,8 +17,9 @@ from patchwords.errors import ModelError, UsageError
 from patchwords.layers.head import Linear
 from patchwords.layers.position import SinCos2D, Sinusoidal1D
 from patchwords.models.build import build
-from patchwords.models.names import Config
+from patchwords.models.names import Config, read
 from patchwords.models.sizes import SIZES
+from patchwords.models.swin import SIZES as SWINS
 from patchwords.models.vit import ViTConfig
 from patchwords.weights.card import Card
 from patchwords.weights.checkpoint import Checkpoint, open_checkpoint
@@ -285,3 +286,16 @@ def test_the_name_of_a_model_has_no_weights_to_load() -> None:
         patchwords.load("ViT-B/16")
     with pytest.raises(UsageError, match="did you mean deit-s16"):
         patchwords.load("deit-s17")
+
+
+def test_a_published_model_is_for_the_pictures_it_was_published_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = replace(ENTRIES[0], name="small-swin", model="Swin-T@64", classes=3)
+    monkeypatch.setitem(ZOO, entry.name, entry)
+    monkeypatch.setitem(SWINS, "T", SWINS["T"]._replace(width=8, depths=(1, 1), heads=(1, 2)))
+    config = replace(read(entry.model), classes=3)
+    model = config.build()
+    convert(Checkpoint(Card(model=config), dict(model.state_dict()), "native"), tmp_path / "a.pth", "torchvision")
+    found = open_checkpoint(entry.name, fetch=lambda _: tmp_path / "a.pth")
+    assert (found.card.model, found.notes) == (config, [])  # and not for the smallest that such windows can have

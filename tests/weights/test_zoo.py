@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from patchwords.models.build import blank, configure
-from patchwords.models.names import read
+from patchwords.models.names import NAMES, read
 from patchwords.weights.zoo import ENTRIES, ZOO, Entry
 
 entries = pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
@@ -24,6 +24,11 @@ def test_no_name_and_no_address_is_given_twice() -> None:
 def test_the_name_is_short_and_typeable(entry: Entry) -> None:
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)+", entry.name)
     assert len(entry.name) <= 24
+
+
+@entries
+def test_the_name_is_no_models_name_in_other_letters(entry: Entry) -> None:
+    assert entry.name not in {name.lower() for name in NAMES}
 
 
 @entries
@@ -70,10 +75,20 @@ def test_a_resolution_in_the_file_name_is_in_the_model_name(entry: Entry) -> Non
         assert image == next(filter(None, found.groups()))
 
 
-@pytest.mark.parametrize("entry", [e for e in ENTRIES if e.model.startswith(("DeiT", "MAE"))], ids=lambda e: e.name)
+@pytest.mark.parametrize("entry", [e for e in ENTRIES if e.model.startswith(("DeiT", "MAE", "Swin"))], ids=lambda e: e.name)
 def test_the_size_of_a_torch_file_is_four_bytes_a_parameter(entry: Entry) -> None:
     parameters = blank(configure(entry.model, classes=entry.classes)).parameters()
     assert entry.mebibytes == pytest.approx(sum(p.numel() for p in parameters) / 2**18, abs=1)
+
+
+def test_every_swin_that_has_a_name_can_be_fetched_as_its_authors_published_it() -> None:
+    published = {entry.model for entry in ENTRIES if "SwinTransformer/storage" in entry.address}
+    assert published == {"Swin-T", "Swin-S", "Swin-B", "Swin-L", "Swin-B@384", "Swin-L@384"}
+    windows = {entry.model: read(entry.model).window for entry in ENTRIES if entry.model.startswith("Swin")}
+    for entry in ENTRIES:
+        if entry.model in windows and "torchvision" not in entry.name:
+            side, image = windows[entry.model][0], read(entry.model).image[0]
+            assert f"_patch4_window{side}_{image}" in entry.address
 
 
 def test_more_classes_make_a_larger_file() -> None:
