@@ -218,7 +218,9 @@ def _literal(value: Any, kind: Any) -> Any:
 
 
 def _refusal(value: Any, words: Iterable[str]) -> str:
-    return f"{value!r} is not one of {', '.join(words)}; {nearest(str(value), words)}"
+    near = nearest(str(value), words)
+    advice = near if near.startswith("did you mean") else "choose one of these"  # all are named already
+    return f"{value!r} is not one of {', '.join(words)}; {advice}"
 
 
 def _is_part(kind: Any) -> bool:

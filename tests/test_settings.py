@@ -148,7 +148,7 @@ def test_everything_that_is_wrong_is_said_at_once() -> None:
         ("limit", 1.5, "limit: 1.5 is not a whole number"),
         ("layers", ["a", 2], "layers[1]: 2 is not a text"),
         ("mode", "fats", "mode: 'fats' is not one of fast, slow; did you mean fast?"),
-        ("mode", 3, "mode: 3 is not one of fast, slow; there are fast, slow"),
+        ("mode", 3, "mode: 3 is not one of fast, slow; choose one of these"),
         ("size", [1], "size: [1] is not a whole number or a pair [height, width]"),
         ("size", [1, 2, 3], "size: [1, 2, 3] is not a whole number or a pair [height, width]"),
         ("size", [1.0, 2], "size: [1.0, 2] is not a whole number or a pair [height, width]"),

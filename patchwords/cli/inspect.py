@@ -141,13 +141,13 @@ def _subject(given: str, bars: "Bars", *, offline: bool, mirror: str, **options:
 
 def _stock(images: list[str], subject: "Subject", bars: "Bars", *, offline: bool, mirror: str) -> "Stock":
     """The pictures that were named, or those of the model's run."""
-    from patchwords.data.sources.door import open_data
+    from patchwords.data.sources.door import open_pictures
     from patchwords.inspection.pictures import named, own
 
     with bars.output.download("pictures") as progress:
 
         def opening(given: str, split: "Split | None") -> "Data":
-            return open_data(given, split=split, offline=offline, mirror=mirror, progress=progress)
+            return open_pictures(given, split=split, offline=offline, mirror=mirror, progress=progress)
 
         stock = named(images, opening) if images else own(subject.origin, opening)
     for note in stock.notes:

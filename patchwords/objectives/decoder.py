@@ -28,9 +28,14 @@ class DecoderSize:
     def __post_init__(self) -> None:
         at_least(1, width=self.width, depth=self.depth, heads=self.heads, mlp=self.mlp)
         if self.width % self.heads:
-            raise UsageError(f"the decoder's width {self.width} is not a multiple of its heads {self.heads}")
+            raise UsageError(
+                f"the decoder's width {self.width} is not a multiple of its heads {self.heads}: change one of them"
+            )
         if self.width % Fixed1D.divides:
-            raise UsageError(f"the decoder's width {self.width} is not a multiple of {Fixed1D.divides}")
+            raise UsageError(
+                f"the decoder's width {self.width} is not a multiple of {Fixed1D.divides}, which its positions need: "
+                "choose another"
+            )
 
 
 class Decoder(nn.Module):

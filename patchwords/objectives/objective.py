@@ -18,7 +18,8 @@ Drawn = dict[str, NDArray[Any]]  # a row for each sample of a batch
 
 # What a person does next with a model that has learned without labels; settings may say something else.
 FEATURES = (
-    "`patchwords evaluate {run} --knn 20` says what it knows, `patchwords train DATA --weights {run}` fine-tunes it"
+    "`patchwords evaluate {run} DATA --knn 20` says what it knows of labelled pictures, "
+    "`patchwords train DATA --weights {run}` fine-tunes it"
 )
 
 

@@ -12,6 +12,7 @@ from patchwords.data.order import Indices
 from patchwords.data.preprocess import Preprocess
 from patchwords.data.sources.names import listed
 from patchwords.errors import ModelError
+from patchwords.models.model import Model
 from patchwords.objectives.guide import shown
 from patchwords.objectives.objective import Batch, Drawn, Guide, Surroundings
 
@@ -76,6 +77,11 @@ class Remembered(Teacher):
 
 def order(guide: Guide, around: Surroundings, channels: int, name: str) -> list[int]:
     """Which output of the teacher stands for each class of the data: by name where it knows names."""
+    if isinstance(guide.model, Model) and not guide.model.config.classes:
+        raise ModelError(
+            f"teacher {name} has learned no classes: take one that was trained with labels, or fine-tune it first "
+            "(`patchwords train DATA --weights TEACHER`)"
+        )
     outputs, classes = _outputs(guide, around, channels), around.classes
     if outputs != len(classes):
         raise ModelError(

@@ -4,7 +4,6 @@ import math
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 
-import numpy as np
 import torch
 
 from patchwords.data.broken import Broken
@@ -28,6 +27,7 @@ from patchwords.training.guides import guide_answers, open_guide
 from patchwords.training.judge import ByAnswers, ByLoss, Judge
 from patchwords.training.keeper import RunKeeper
 from patchwords.training.loop import Feed, Loop, State
+from patchwords.training.needs import expect_needs
 from patchwords.training.recipe import Recipe
 from patchwords.training.run.folder import RunFolder
 from patchwords.training.run.same import same_guide
@@ -81,7 +81,7 @@ def parts(setting: Setting, model: Model, card: Card) -> Parts:
         recipe.seed,
         recipe.data.glimpses,
     )
-    _check_needs(objective, recipe, finish)
+    expect_needs(objective, recipe, finish)
     kinds = groups(objective, decay=recipe.optimizer.decay, layer_decay=recipe.optimizer.layer_decay)
     prepare(objective, recomputed=recipe.recompute, compiled=recipe.compile)
     order = Order(recipe.seed, len(setting.data.train), recipe.data.augment.repeats)
@@ -103,13 +103,6 @@ def parts(setting: Setting, model: Model, card: Card) -> Parts:
     )
     average = Average(model, recipe.average) if recipe.average else None
     return Parts(objective, average, order, feed_of(setting, card, order, part), update)
-
-
-def _check_needs(objective: Objective, recipe: Recipe, finish: Finish) -> None:
-    one = np.zeros(1, dtype=np.int64)
-    given = {*finish.gives, *objective.drawn(recipe.seed, one, one)}
-    if lacking := [key for key in objective.needs if key not in given]:
-        raise UsageError(f"objective {recipe.objective.kind} needs {', '.join(lacking)}, which the data does not give")
 
 
 def surroundings(setting: Setting, card: Card) -> Surroundings:

@@ -129,7 +129,10 @@ def _created(given: str, name: str, file: str) -> nn.Module:
     try:
         library = importlib.import_module(LIBRARY)
     except ImportError as error:
-        raise UsageError(f"{given} needs {LIBRARY}, and {error}: `pip install {LIBRARY}`") from None
+        raise UsageError(
+            f"{given} needs {LIBRARY}, which cannot be imported ({error}): `pip install {LIBRARY}`, or give a teacher "
+            "that is no name of it"
+        ) from None
     if file and not Path(file).is_file():
         raise ModelError(f"{given}: there is no file {file}; write {LIBRARY}:NAME@FILE, or {LIBRARY}:NAME to download")
     if not file and os.environ.get("PATCHWORDS_OFFLINE", "") not in ("", "0"):

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -39,7 +40,7 @@ def _built(recipe: Recipe, data: Data, names: tuple[str, ...]) -> tuple[Model, C
     if not recipe.model:
         raise UsageError("no model was named: give --model, for example ViT-S/16, or --weights")
     config = configure(recipe.model, classes=len(names), image=recipe.image, channels=_channels(data))
-    config = settings.change(config, settings.dotted(recipe.parts))
+    config = _changed(config, settings.dotted(recipe.parts))
     torch.manual_seed(draws.seed("initial", recipe.seed))
     return config.build(), cards.fitted(Card(model=config), config, names)
 
@@ -59,7 +60,7 @@ def _loaded(recipe: Recipe, data: Data, names: tuple[str, ...]) -> tuple[Model, 
     if _is_other_head(recipe, names):  # section 3.2: removed, and one of zeros put in its place
         parts = settings.dotted({"head": settings.write(card.model.head.renewed)}) | parts
         state = {name: tensor for name, tensor in state.items() if not name.startswith("head.")}
-    config = settings.change(config, parts)
+    config = _changed(config, parts)
     torch.manual_seed(draws.seed("initial", recipe.seed))
     changed = config.build()
     try:
@@ -69,6 +70,13 @@ def _loaded(recipe: Recipe, data: Data, names: tuple[str, ...]) -> tuple[Model, 
         what = f"{recipe.model} and parts {recipe.parts}" if recipe.model else f"parts {recipe.parts}"
         raise ModelError(f"{what} do not fit the weights {recipe.weights}: {reason}") from None
     return changed, replace(card, model=config)
+
+
+def _changed(config: Config, parts: Mapping[str, Any]) -> Config:
+    try:
+        return settings.change(config, parts)
+    except UsageError as error:
+        raise UsageError(f"parts of a {config.kind}: {error} (--set parts={{}} leaves all as they are)") from None
 
 
 def _ended(fresh: Mapping[str, Tensor], state: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -90,11 +98,11 @@ def _channels(data: Data) -> int | None:
 
 def _named(recipe: Recipe, found: Config) -> Config:
     """What the weights hold, with pool and positions of the model that was named; another size is refused."""
-    wanted = settings.change(configure(recipe.model), settings.dotted(recipe.parts))
+    wanted = _changed(configure(recipe.model), settings.dotted(recipe.parts))
     if differ := list(_differences(found, wanted)):
         raise ModelError(
             f"{recipe.weights} holds another model than {recipe.model}: it has {', '.join(differ)}; "
-            "leave out --model to take what the file holds, or give other weights"
+            "name no model (--model '') to take what the file holds, or give other weights"
         )
     table = settings.write(wanted)
     return settings.change(found, {key: table[key] for key in TRAINED if key in table})

@@ -32,7 +32,7 @@ from patchwords.training.run.describe import add, describe
 from patchwords.training.run.environment import differences, environment
 from patchwords.training.run.folder import RunFolder
 from patchwords.training.run.same import how, same_data, same_place, unchanged
-from patchwords.training.signals import listening
+from patchwords.training.signals import StoppedError, listening
 from patchwords.training.start import begin
 from patchwords.training.watch import Log, Watcher
 from patchwords.weights.card import Card
@@ -146,7 +146,13 @@ def _start(
         setting = Setting(recipe, data, here, watcher, wish)
         if here.leads:
             describe(folder, recipe, data, here.device, called=wishes.called or _called(given), again=wishes.again)
-        loop, keeper, judge = _assembled(setting, model, card, folder, wishes)
+        try:
+            loop, keeper, judge = _assembled(setting, model, card, folder, wishes)
+        except StoppedError:
+            raise  # which can be resumed
+        except PatchwordsError:
+            folder.withdraw()
+            raise
         if here.leads:
             _first(loop, keeper)
         return _run(loop, keeper, judge)

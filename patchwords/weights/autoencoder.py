@@ -32,7 +32,7 @@ SIGNS: dict[str, Callable[[], list[Rule]]] = {  # a mask token alone is no sign:
     "decoder_embed.weight": maps.original,
 }
 HEADS = {512: 16}  # of the published decoders, whose original files do not tell
-SAID = ("decoder_hidden_size", "decoder_num_hidden_layers", "decoder_intermediate_size")  # by config.json, and by shapes
+SAID = ("decoder_hidden_size", "decoder_num_hidden_layers", "decoder_intermediate_size")  # and told by shapes
 WISHES = ("ratio", "normalise", "heads")  # that may be set when an autoencoder is opened
 
 
@@ -81,7 +81,7 @@ def open_autoencoder(
     """A run of the objective mae, or a file or folder with a decoder; `change` sets what a file does not tell."""
     path, change = Path(path), dict(change or {})
     if wrong := [key for key in change if key not in WISHES]:
-        raise UsageError(f"{wrong[0]} is decided by the weights of an autoencoder: set {', '.join(WISHES)} alone")
+        raise UsageError(f"{wrong[0]} cannot be set: the weights of an autoencoder decide all but {', '.join(WISHES)}")
     if not path.exists():
         raise UsageError(f"{path} does not exist: give the folder of a run, or a weights file or folder")
     if not holds_decoder(path):

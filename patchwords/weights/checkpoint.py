@@ -77,9 +77,10 @@ def _published(name: str) -> Entry:
         return ZOO[name]
     if names.fits(name):
         raise UsageError(f"{name} is the name of a model without weights: build it, or give a weights file")
+    near = nearest(name, ZOO)
     raise UsageError(
         f"{name} does not exist: give a weights file, a run folder, a folder with config.json, or published weights "
-        f"(`patchwords show zoo`); {nearest(name, ZOO)}"
+        f"(`patchwords show zoo`){f'; {near}' if near.startswith('did you mean') else ''}"
     )
 
 

@@ -95,7 +95,8 @@ def beyond_microsoft(config: Config) -> str:
         return ""
     if any(rows != cols for rows, cols in config.windows):
         return "windows that are not square"
-    if any(grid[side] % window[side] for grid, window in zip(config.grids, config.windows, strict=True) for side in (0, 1)):
+    sides = [pair for both in zip(config.grids, config.windows, strict=True) for pair in zip(*both, strict=True)]
+    if any(length % window for length, window in sides):
         return "windows that do not divide every map"
     if any(rows % 2 or cols % 2 for rows, cols in config.grids[:-1]):
         return "a map with an odd side, which is merged"

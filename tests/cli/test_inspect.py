@@ -61,6 +61,26 @@ def test_a_model_without_pictures_has_the_other_figures_and_a_sentence(run, plac
     assert (place / "seen/positions.png").is_file()
 
 
+def test_a_run_that_learned_from_pictures_without_labels_shows_those(run, place: Path) -> None:
+    changes = ("--set", "parts.depth=1", "--set", "objective.depth=1", "--set", "data.workers=0", "--device", "cpu")
+    learned = run(
+        "train",
+        "photos",
+        "--recipe",
+        "digits-mae",
+        "--epochs",
+        "1",
+        *changes,
+        "--out",
+        "mine",
+        "--set",
+        "data.validation.share=0.4",
+    )
+    assert learned.code == 0, learned.err
+    answer = run("inspect", "mine", "--only", "rollout", "--out", "seen")
+    assert answer.out.strip() == "rollout: look at seen/index.html", answer.err
+
+
 def test_a_mere_name_has_random_weights_and_the_page_says_so(run, place: Path) -> None:
     answer = run("inspect", "ViT-Digits/2", "--only", "positions", "--out", "seen")
     assert answer.code == 0

@@ -296,6 +296,18 @@ def test_a_page_of_pictures_is_drawn(run, tmp_path: Path, monkeypatch: pytest.Mo
     assert Path("again.png").read_bytes() == before
 
 
+def test_pictures_without_labels_are_shown_as_an_objective_without_labels_sees_them(
+    run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "photos").mkdir()
+    for number in range(5):
+        Image.new("L", (9, 9), 40 * number).save(tmp_path / "photos" / f"{number}.png")
+    (found,) = run("show", "augment", "digits-mae", "photos", "--json").json
+    assert len(found["pictures"]) == 4  # one is held out
+    assert "no class folders" in run("show", "augment", "digits", "photos", "--out", "again.png").err
+
+
 def test_the_page_has_the_size_of_the_recipe_of_the_weights_or_of_the_wish(run, finished: Path) -> None:
     def size(*words: str) -> list[int]:
         (found,) = run("show", "augment", *words, "--out", f"{secrets.token_hex(4)}.png", "--json").json

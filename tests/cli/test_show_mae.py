@@ -95,9 +95,11 @@ def test_pictures_that_cannot_be_read_are_named_and_left_out(run, here: Path) ->
     assert answer.code == 0
     assert "broken.png cannot be read" in answer.err
     assert len(answer.json[0]["pictures"]) == 1
+    again = run("show", "mae", str(here / "run"), str(here / "pictures" / "0.png"), "--out", "one.png")
+    assert "one.png: 1 picture, of which run was shown" in again.out
     alone = run("show", "mae", str(here / "run"), "broken.png", "--out", "b.png")
     assert alone.code == 3
-    assert "none of the 1 pictures can be read" in alone.err
+    assert "broken.png: no picture can be read" in alone.err
     assert not Path("b.png").exists()
 
 
@@ -111,8 +113,14 @@ def test_pictures_that_cannot_be_read_are_named_and_left_out(run, here: Path) ->
         (("RUN", "-"), 2, "a page is not made of what is piped in"),
         (("RUN/model.safetensors", "PICTURES"), 4, "holds no decoder: give the folder of a run with objective mae"),
         (("RUN", "PICTURES", "--out", "x.jpg"), 2, "choose one that ends in .png"),
-        (("RUN", "PICTURES", "--set", "width=9"), 2, "width is decided by the weights"),
+        (
+            ("RUN", "PICTURES", "--set", "width=9"),
+            2,
+            "width cannot be set: the weights of an autoencoder decide all but ratio",
+        ),
+        (("RUN", "PICTURES", "--set", "rato=0.5"), 2, "rato cannot be set"),
         (("RUN", "PICTURES", "--set", "ratio=2"), 2, "ratio 2.0 is no share"),
+        (("RUN", "RUN"), 3, "run: no picture can be read; give files, folders or patterns of some"),
         (("RUN", "PICTURES", "--classes", "3"), 2, "--classes does not apply to reconstructed pictures"),
     ],
 )

@@ -197,6 +197,7 @@ def test_a_folder_that_may_not_be_read_is_exit_3(run, here: Path, monkeypatch: p
         (("--recipe", "paper/imagenet-b61"), "did you mean paper/imagenet-b16"),
         (("--recipe", "no.toml"), "recipe 'no.toml' is neither a file nor known"),
         (("--model", "ViT-Digit/2"), "did you mean ViT-Digits/2"),
+        (("--set", "parts.deepth=3"), "parts of a vit: deepth is not a setting; did you mean depth"),
         (("--freeze", "nonsense"), "freeze 'nonsense' is not known: write backbone, blocks 6"),
         (("--freeze", "blocks 9"), "freeze 'blocks 9' is more than there are: the model has 1"),
         (("--batch", "many"), "batch: 'many' is not a whole number or auto"),
@@ -221,6 +222,45 @@ def test_wrong_words_are_exit_2_and_leave_nothing(run, here: Path, words: tuple[
     assert answer.code == 2
     assert sentence in answer.err
     assert sorted(path.name for path in here.iterdir()) == ["tiny.npz"]
+
+
+MAE = ("--recipe", "digits-mae", "--set", "parts.depth=1", "--set", "objective.depth=1")
+DINO = ("--recipe", "digits-dino", "--set", "parts.depth=1", "--set", "objective.outputs=16")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "sentence"),
+    [
+        ((*MAE, "--set", "objective.kind=maee"), 2, "'maee' is not one of supervised, distill"),
+        ((*MAE, "--set", "objective.ratio=0.99"), 2, "ratio 0.99 leaves 0 of 16 patches"),
+        ((*MAE, "--set", "objective.heads=5"), 2, "width 48 is not a multiple of its heads 5: change one of them"),
+        ((*MAE, "--set", "best=accuracy"), 2, "objective mae has no labels to choose the best by"),
+        ((*MAE, "--set", "parts.position.kind=relative"), 2, "objective mae shows the encoder a few patches"),
+        ((*MAE, "--set", "parts.pool={kind='mean',norm='after'}"), 2, 'set parts.pool.kind="class"'),
+        (("--recipe", "digits-mae", "--model", "Tokenizer-8/2@8"), 2, "the model is a tokenizer: choose a ViT"),
+        ((*MAE, "--set", "data.glimpses.large=1"), 2, "objective mae sees one crop of a picture, and data.glimpses"),
+        ((*DINO, "--set", "data.glimpses.size=3"), 2, "small crops of 3x3 pixels (data.glimpses.size): image 3x3"),
+        ((*DINO, "--set", "data.crop.kind=whole"), 2, "for glimpses choose crop"),
+        ((*DINO, "--set", "data.mix.cutmix=1.0"), 2, "glimpses are not mixed"),
+        (("--recipe", "digits-beit"), 2, "nobody says which words to learn"),
+        (("--recipe", "digits-beit", "--set", "objective.tokenizer=done"), 4, "done is no tokenizer: train one"),
+        (("--recipe", "digits-distill"), 2, "nobody teaches: set objective.teacher"),
+        (("--recipe", "digits-distill", "--set", "objective.teacher=nowhere"), 2, "nowhere does not exist: give"),
+        (("--recipe", "digits-distill", "--set", "objective.teacher=ViT-Digits/2"), 2, "random weights teach nothing"),
+        (
+            ("--recipe", "digits-distill", "--set", "objective.teacher=done", "--set", "objective.cache=true"),
+            2,
+            "whole",
+        ),
+    ],
+)
+def test_an_objective_that_cannot_be_is_refused_and_leaves_nothing(
+    run, done: Path, words: tuple[str, ...], code: int, sentence: str
+) -> None:
+    answer = run("train", "tiny.npz", "--device", "cpu", "--epochs", "1", *words, "--out", "mine")
+    assert answer.code == code, answer.err
+    assert sentence in answer.err
+    assert sorted(path.name for path in done.parent.iterdir()) == ["done", "tiny.npz"]
 
 
 def test_a_batch_of_one_is_trained(run, here: Path) -> None:
@@ -261,7 +301,24 @@ def test_weights_of_another_architecture_are_exit_4(run, done: Path) -> None:
     answer = run("train", "tiny.npz", "--weights", "done/model.safetensors", "--model", "ViT-Ti/16", "--device", "cpu")
     assert answer.code == 4
     assert "done/model.safetensors holds another model than ViT-Ti/16: it has depth 1 and not 12" in answer.err
-    assert "leave out --model to take what the file holds, or give other weights" in answer.err
+    assert "name no model (--model '') to take what the file holds, or give other weights" in answer.err
+
+
+def test_a_model_without_the_parts_that_a_recipe_sets_is_trained_without_them(run, here: Path) -> None:
+    words = ("train", "tiny.npz", "--recipe", "scratch", "--model", "BiT-R26x1@32", "--device", "cpu", "--batch", "8")
+    answer = run(*words)
+    assert answer.code == 2
+    assert "parts of a resnet: stochastic_depth is not a setting; there are units, width" in answer.err
+    assert "(--set parts={} leaves all as they are)" in answer.err
+    small = ("--set", "parts={width=32,units=[1]}", "--set", "duration='1 steps'", "--set", "data.workers=0")
+    assert run(*words, *small).code == 0
+
+
+def test_the_model_of_a_recipe_is_left_to_the_weights(run, done: Path) -> None:
+    words = ("tiny.npz", "--recipe", "digits", "--weights", "done", "--device", "cpu")
+    assert run("train", *words).code == 4  # the recipe's model has four layers
+    short = ("--set", "duration='1 steps'", "--batch", "16", "--set", "data.workers=0")
+    assert run("train", *words, *short, "--model", "", "--out", "tuned").code == 0
 
 
 def test_a_file_that_holds_no_weights_is_exit_4(run, here: Path) -> None:

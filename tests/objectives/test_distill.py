@@ -182,6 +182,15 @@ def test_a_teacher_of_other_classes_is_refused(guide: Guide, randomised: Randomi
         Distill(teacher="runs/a").build(student(randomised), around(guide, classes=(*CLASSES[:4], "fox")))
 
 
+def test_a_teacher_without_classes_is_refused_even_if_it_ends_with_as_many_numbers(randomised: Randomised) -> None:
+    guide = Guide(build(replace(TEACHER, classes=0, width=len(CLASSES) * 4, heads=4)), THEIRS)
+    wide = tuple(f"class {number}" for number in range(len(CLASSES) * 4))
+    with pytest.raises(
+        ModelError, match="teacher runs/a has learned no classes: take one that was trained with labels"
+    ):
+        Distill(teacher="runs/a").build(student(randomised), around(guide, classes=wide))
+
+
 def test_a_teacher_of_other_channels_is_refused_before_training(randomised: Randomised) -> None:
     two = replace(THEIRS, mean=(0.5,) * 2, deviation=(0.5,) * 2)
     guide = Guide(build(replace(TEACHER, channels=2)), two, CLASSES)

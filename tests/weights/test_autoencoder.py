@@ -146,7 +146,9 @@ def test_what_a_file_does_not_tell_can_be_said(original: Callable[..., Path]) ->
 
 @pytest.mark.parametrize("change", [{"width": 8}, {"colour": "red"}])
 def test_what_the_weights_decide_is_not_changed(change: dict[str, Any], tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="set ratio, normalise, heads alone"):
+    with pytest.raises(
+        UsageError, match="cannot be set: the weights of an autoencoder decide all but ratio, normalise, heads"
+    ):
         open_autoencoder(tmp_path, change=change)
 
 

@@ -157,3 +157,12 @@ def test_what_does_not_exist_hears_the_nearest_name() -> None:
         open_subject("vit-b16-i21")
     with pytest.raises(UsageError, match="no model"):
         open_subject("")
+
+
+def test_what_does_not_exist_is_answered_with_the_nearest_published_weights_and_never_with_all_of_them() -> None:
+    with pytest.raises(
+        UsageError, match=r"vit-b16-i1k does not exist: .*\(`patchwords show zoo`\); did you mean vit-b"
+    ):
+        open_subject("vit-b16-i1k")
+    with pytest.raises(UsageError, match=r"published weights \(`patchwords show zoo`\)$"):
+        open_subject("runs/nowhere")

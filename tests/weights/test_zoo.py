@@ -75,7 +75,9 @@ def test_a_resolution_in_the_file_name_is_in_the_model_name(entry: Entry) -> Non
         assert image == next(filter(None, found.groups()))
 
 
-@pytest.mark.parametrize("entry", [e for e in ENTRIES if e.model.startswith(("DeiT", "MAE", "Swin"))], ids=lambda e: e.name)
+@pytest.mark.parametrize(
+    "entry", [e for e in ENTRIES if e.model.startswith(("DeiT", "MAE", "Swin"))], ids=lambda e: e.name
+)
 def test_the_size_of_a_torch_file_is_four_bytes_a_parameter(entry: Entry) -> None:
     parameters = blank(configure(entry.model, classes=entry.classes)).parameters()
     assert entry.mebibytes == pytest.approx(sum(p.numel() for p in parameters) / 2**18, abs=1)

@@ -10,7 +10,7 @@ from patchwords.data.finish import Finish
 from patchwords.data.loader import Cut
 from patchwords.data.preprocess import Preprocess
 from patchwords.data.sheet import draw, look
-from patchwords.data.sources.door import open_data
+from patchwords.data.sources.door import open_data, open_pictures
 from patchwords.data.sources.source import Data
 from patchwords.errors import UsageError
 from patchwords.models import names
@@ -29,8 +29,9 @@ def show_augment(
     """Writes the page; everything that random draws decide is what a run of this recipe would draw."""
     check_page(out)
     recipe = recipes.read(name, changes)
+    opening = open_data if recipe.objective.classes(2) else open_pictures
     with output.download(given) as progress:
-        data = open_data(given, split=recipe.data.validation, offline=offline, mirror=mirror, progress=progress)
+        data = opening(given, split=recipe.data.validation, offline=offline, mirror=mirror, progress=progress)
     preprocess, channels = _prepared(name, recipe, data)
     cut = Cut(data.train, recipe.data.crop, preprocess, channels, recipe.seed)
     finish = Finish(recipe.data.augment, recipe.data.mix, preprocess, len(data.classes), recipe.seed)

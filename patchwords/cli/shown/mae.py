@@ -21,6 +21,7 @@ from patchwords.errors import DataError, UsageError
 from patchwords.inspection.figures.reconstructions import Restored, reconstructions
 from patchwords.inspection.pictures import Shot
 from patchwords.objectives.mae import MaskedAutoencoder
+from patchwords.pages.wording import plural
 from patchwords.serve.given import read
 from patchwords.weights.autoencoder import open_autoencoder
 
@@ -82,13 +83,13 @@ def show_mae(
     painter = Painter(autoencoder.build(), autoencoder.checkpoint.card.preprocess, seed)
     rows = list(_rows(output, painter, source))
     if not rows:
-        raise DataError(f"none of the {len(source)} pictures can be read")
+        raise DataError(f"{', '.join(words[1:])}: no picture can be read; give files, folders or patterns of some")
     numbers, name = painter.numbers, Path(given).resolve().name
     seen = f"{numbers['kept']} of {numbers['patches']} patches"
     below = f"{BELOW[numbers['normalise']]}; seed {seed}"
     write_page(out, reconstructions(rows, heading=f"{seen} are seen", below=below))
     output.json({"name": given, "page": str(out), **numbers, "pictures": [row.name for row in rows]})
-    output.text(f"{out}: {len(rows)} pictures, of which {name} was shown {seen}")
+    output.text(f"{out}: {plural(len(rows), 'picture')}, of which {name} was shown {seen}")
 
 
 def _pictures(output: Output, words: Sequence[str]) -> Source:

@@ -51,4 +51,4 @@ def show_models(output: Output) -> None:
             (name, str(config.image[0]), str(config.classes), count(costs.parameters), f"{costs.macs / 1e9:.3f}")
         )
     output.table(("model", "image", "classes", "parameters", "G multiply-adds"), rows)
-    output.note("Any patch and size can be named: ViT-S/8@448x320, R50+ViT-L/16, ViT-B/16-gap, ViT-L/14-map.")
+    output.note("Any patch and size can be named: ViT-S/8@448x320, ViT-B/16-gap, BEiT-S/8, Swin-T@256.")

@@ -69,12 +69,12 @@ def open_data(
 def open_pictures(
     given: str | Path,
     *,
-    split: Split,
+    split: Split | None,
     offline: bool = False,
     mirror: str = "",
     progress: download.Progress | None = None,
 ) -> Data:
-    """Pictures to learn from without labels: any data set, or a folder whose pictures nobody told apart."""
+    """Pictures that need no labels: any data set, or a folder whose pictures nobody told apart."""
     path = _absolute(Path(given))
     if str(given) and os.path.isdir(path) and _reader(path) is folder.read and not folder.is_labelled(path):
         return folder.read_plain(path, split)

@@ -56,7 +56,7 @@ def is_labelled(folder: Path) -> bool:
     return len(scan(folder, parts_in(folder).get("train", "")).classes) > 1
 
 
-def read_plain(folder: Path, settings: Split) -> Data:
+def read_plain(folder: Path, settings: Split | None) -> Data:
     """All pictures in a folder, however deep, without labels."""
     found, sources = Found(), {}
     for part, place in (parts_in(folder) or {"train": ""}).items():

@@ -44,8 +44,10 @@ def assemble(
     return _divided(name, classes, parts, settings, notes, channels)
 
 
-def unlabelled(name: str, parts: Mapping[Part, Source], settings: Split, notes: Iterable[str]) -> Data:
+def unlabelled(name: str, parts: Mapping[Part, Source], settings: Split | None, notes: Iterable[str]) -> Data:
     """A data set of pictures that nobody told apart: all of one class, which says nothing."""
+    if settings is None:
+        return _undivided(name, (name,), parts, notes, channels=3)
     _filled(printable(name), (name,), parts)
     return _divided(name, (name,), parts, settings, notes, channels=3)
 

@@ -5,7 +5,9 @@ import io
 import json
 import math
 import os
+import shutil
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -23,13 +25,15 @@ Row = Mapping[str, Any]
 class RunFolder:
     """A folder whose lock this process holds until `close`, or until it dies; a visitor without one only reads."""
 
-    def __init__(self, path: Path, lock: Lock | None) -> None:
+    def __init__(self, path: Path, lock: Lock | None, made: bool = False) -> None:
         self.path = path
         self._lock = lock
+        self._made = made  # and not found empty
 
     @classmethod
     def create(cls, path: Path | None, data_name: str, root: Path = ROOT) -> Self:
         """A new one: the given path, which must be free or empty, or the next number under the root."""
+        made = path is None or not path.exists()
         with durable.refusals(path or root):
             if path is None:
                 path = numbered(root, data_name)
@@ -37,7 +41,7 @@ class RunFolder:
                 raise UsageError(f"{path} is a file: choose another run folder with --out")
             path.mkdir(parents=True, exist_ok=True)
             _refuse_used(path)
-            run = cls(path, Lock(path / LOCK))
+            run = cls(path, Lock(path / LOCK), made)
             try:
                 _refuse_used(path)  # two that came at once are told apart by the lock
             except UsageError:
@@ -66,6 +70,19 @@ class RunFolder:
     def close(self) -> None:
         if self._lock:
             self._lock.free()
+
+    def withdraw(self) -> None:
+        """Leaves the place as it was before `create`: nothing was begun. A visitor leaves that to the holder."""
+        if not self._lock:
+            return
+        with suppress(OSError):  # what was refused must be heard, whatever the disk says
+            for entry in self.path.iterdir():
+                if entry.name != LOCK:
+                    shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+            self.close()
+            (self.path / LOCK).unlink(missing_ok=True)
+            if self._made:
+                self.path.rmdir()
 
     def __enter__(self) -> Self:
         return self

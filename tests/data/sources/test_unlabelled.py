@@ -30,6 +30,12 @@ def test_a_flat_folder_is_one_class_of_which_a_share_is_held_out(tmp_path: Path)
         open_data(tmp_path / "photos")
 
 
+def test_nothing_is_held_out_of_pictures_to_look_at(tmp_path: Path) -> None:
+    draw(tmp_path / "photos", 3)
+    data = open_pictures(tmp_path / "photos", split=None)
+    assert (len(data.train), len(data.val), data.classes) == (3, 3, ("photos",))
+
+
 def test_pictures_of_one_folder_however_deep_are_all_there(tmp_path: Path) -> None:
     draw(tmp_path / "photos/2024/summer", 3)
     draw(tmp_path / "photos/2024", 2)

@@ -77,6 +77,21 @@ def test_an_empty_folder_is_taken(tmp_path: Path) -> None:
     RunFolder.create(tmp_path, "data").close()  # all that is in it is a lock that nobody holds
 
 
+def test_a_run_that_was_refused_leaves_the_place_as_it_was(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    for name in ("new", "empty"):
+        with RunFolder.create(tmp_path / name, "data") as run:
+            run.write_text("recipe.toml", "seed = 0\n")
+            run.checkpoints.mkdir()
+            RunFolder.visit(run.path).withdraw()  # another process of the run leaves it to the holder
+            assert (run.path / "recipe.toml").exists()
+            run.withdraw()
+    assert [path.name for path in tmp_path.iterdir()] == ["empty"]
+    assert list((tmp_path / "empty").iterdir()) == []
+    with RunFolder.create(tmp_path / "empty", "data"):
+        pass  # free to be taken
+
+
 def test_a_place_that_cannot_be_made_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ResourceError, match="could not be written"):
