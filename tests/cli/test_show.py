@@ -241,6 +241,14 @@ def test_a_run_is_summed_up(run, finished: Path) -> None:
     assert "\N{NO-BREAK SPACE}" not in people
 
 
+def test_a_run_without_labels_says_what_it_learned_instead(run, tmp_path: Path, finished: Path) -> None:
+    recipe = finished / "recipe.toml"
+    recipe.write_text(recipe.read_text("utf-8").replace('kind = "supervised"', 'kind = "masked_patch"'), "utf-8")
+    (found,) = run("show", "a run", "--json").json
+    assert (found["objective"], found["classes"]) == ("masked_patch", 0)
+    assert "32 train, 8 val, without labels (masked_patch)" in run("show", "a run").out
+
+
 @pytest.mark.parametrize(
     ("status", "sentence"),
     [("", "not finished: it runs, or was killed"), ("stopped by Ctrl-C after step 2 of 4", "stopped by Ctrl-C")],

@@ -31,7 +31,7 @@ def _lines(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """What there is to say; what a stopped run has not got to is left out."""
     pictures = ", ".join(f"{count(number)} {split}" for split, number in found["pictures"].items())
     yield "status", found["status"] or "not finished: it runs, or was killed"
-    labels = f"of {plural(found['classes'], 'class', 'classes')}" if found["classes"] else "without labels"
+    labels = f"of {plural(found['classes'], 'class', 'classes')}" if found["classes"] else _unlabelled(found)
     yield "pictures", f"{pictures or 'none'}, {labels}"
     done = f"{plural(found['epochs'], 'epoch')}, {plural(found['steps'], 'step')}"
     yield "done", f"{done} of {found['duration']}" if found["duration"] else done
@@ -43,6 +43,11 @@ def _lines(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for key in ("started", "device", "result", "report"):
         if found[key]:
             yield "model" if key == "result" else key, str(found[key])
+
+
+def _unlabelled(found: Mapping[str, Any]) -> str:
+    """What the numbers are about, which are not about classes."""
+    return f"without labels ({found['objective']})" if found["objective"] else "without labels"
 
 
 def _scores(row: Mapping[str, Any]) -> str:

@@ -72,6 +72,7 @@ def summary(run: Path) -> dict[str, Any]:
         "images": past.images,
         "images_per_second": past.images_per_second,
         "peak_memory": past.peak_memory,
+        "objective": past.objective,
         "measure": past.measure,
         "best": _finite(past.best),
         "last": _finite(past.val[-1] if past.val else {}),
