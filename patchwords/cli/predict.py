@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from patchwords.data.sources.source import Source
     from patchwords.serve.prediction import Prediction
     from patchwords.serve.predictor import Predictor
-    from patchwords.speed.precision import Precision
+    from patchwords.speed.precision import Working
 
 MOST_PIPED = 1 << 30  # bytes
 
@@ -45,7 +45,8 @@ def predict(
     image: Image = None,
     heads: Heads = None,
     device: Device = "auto",
-    precision: Annotated[str, typer.Option(help="float32, bf16 or fp16.")] = "float32",
+    precision: Annotated[str, typer.Option(help="float32, bf16, int8 (on a CPU), fp16 or fp8 (on a GPU).")] = "float32",
+    compiled: Annotated[bool, typer.Option("--compile", help="Compile the model first, which takes a while.")] = False,
     batch: Annotated[int, typer.Option(help="Pictures at a time.")] = 64,
     offline: Offline = False,
     mirror: Mirror = "",
@@ -78,7 +79,8 @@ def predict(
         predictor = Predictor(
             model,
             device=device,
-            precision=cast("Precision", precision),
+            precision=cast("Working", precision),
+            compiled=compiled,
             image=pair(image),
             heads=heads,
             batch=batch,

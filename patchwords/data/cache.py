@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 import torch
@@ -15,7 +16,7 @@ from patchwords.data.loader import CHUNK, Loading, Prepare
 from patchwords.data.order import Indices
 from patchwords.data.preprocess import Preprocess
 from patchwords.data.sources.source import Labels, Source
-from patchwords.data.transforms import CropKind, RandomCrop, boxes, cut_stack
+from patchwords.data.transforms import CropKind, PaddedCrop, RandomCrop, WholeCrop, boxes, cut_stack, shifted
 from patchwords.errors import DataError, ResourceError
 
 PIECE = 256  # pictures that are cut at a time: in between they are four times as large
@@ -33,6 +34,8 @@ class Held:
 
     def rows(self, indices: Indices) -> Indices:
         """Where these pictures are held; a broken one is replaced by the next that is not."""
+        if self.indices[-1] == len(self.indices) - 1:  # none is missing among them
+            return indices % len(self.indices)
         return np.searchsorted(self.indices, indices) % len(self.indices)
 
     def take(self, rows: Indices, device: torch.device) -> Tensor:
@@ -69,28 +72,36 @@ class Held:
         stack = self.take(rows, device)
         found = {}
         for part in parts:
-            places = [
-                self._shares(part.crop, preprocess, rows, seed, numbered(views, n), indices) for n in part.numbers
-            ]
-            found[part.name] = torch.stack([_cut(stack, shares, part, preprocess) for shares in places], 1)
+            every = [self._cut(stack, part, preprocess, rows, seed, numbered(views, n), indices) for n in part.numbers]
+            found[part.name] = every[0][:, None] if len(every) == 1 else torch.stack(every, 1)
         return found
 
-    def _shares(
-        self, crop: CropKind, preprocess: Preprocess, rows: Indices, seed: int, views: Indices, indices: Indices
-    ) -> NDArray[np.float64]:
-        """The boxes (n, 4), in shares of the pictures as they are held."""
-        sizes = self.sizes[rows] if crop.kind == "random" else np.tile(np.array(preprocess.size), (len(rows), 1))
-        seen = preprocess if crop.kind == "random" else replace(preprocess, fit="squash")
-        places = boxes(crop, sizes, seen, seed=seed, views=views, indices=indices)
-        shares: NDArray[np.float64] = places / np.tile(sizes, 2)
-        return shares
+    def _cut(
+        self,
+        stack: Tensor,
+        part: Part,
+        preprocess: Preprocess,
+        rows: Indices,
+        seed: int,
+        views: Indices,
+        indices: Indices,
+    ) -> Tensor:
+        """One crop of each; what is only shifted moves by whole pixels, since it is held as it is seen."""
+        if isinstance(part.crop, WholeCrop):
+            return stack
+        held = preprocess if isinstance(part.crop, RandomCrop) else _squashed(preprocess)
+        sizes = self.sizes[rows] if isinstance(part.crop, RandomCrop) else np.tile(np.array(held.size), (len(rows), 1))
+        places = boxes(part.crop, sizes, held, seed=seed, views=views, indices=indices)
+        if isinstance(part.crop, PaddedCrop):
+            return shifted(stack, places[:, :2], part.crop.pixels)
+        shares = places / np.tile(sizes, 2)
+        pieces = zip(stack.split(PIECE), np.array_split(shares, range(PIECE, len(shares), PIECE)), strict=True)
+        return torch.cat([cut_stack(*piece, part.size, preprocess.interpolation) for piece in pieces])
 
 
-def _cut(stack: Tensor, shares: NDArray[np.float64], part: Part, preprocess: Preprocess) -> Tensor:
-    if part.crop.kind == "whole":
-        return stack
-    pieces = zip(stack.split(PIECE), np.array_split(shares, range(PIECE, len(shares), PIECE)), strict=True)
-    return torch.cat([cut_stack(*piece, part.size, preprocess.interpolation) for piece in pieces])
+@lru_cache(maxsize=4)
+def _squashed(preprocess: Preprocess) -> Preprocess:
+    return replace(preprocess, fit="squash")
 
 
 def hold(
@@ -114,7 +125,7 @@ def hold(
     labels, sizes, indices, done = [], [], [], 0
     processes = loading.processes(source)
     for pictures in workers.ordered(
-        work, tasks, workers=processes, timeout=loading.timeout, note=broken.note
+        work, tasks, workers=processes, timeout=loading.timeout, note=broken.note, room=work.room
     ):  # no name for it: an error's traceback would keep the processes alive
         broken.add(pictures.damages)
         images[done : done + len(pictures.labels)] = torch.from_numpy(pictures.images).to(device)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from patchwords.data.augment.augment import Augment, augment, erase
+from patchwords.data.augment.rounds import Run, run
 from patchwords.data.glimpses import FIRST, Glimpses, numbered
 from patchwords.data.mix import Mix, mix
 from patchwords.data.order import Indices
@@ -26,6 +27,7 @@ class Finish:
     classes: int
     seed: int
     glimpses: Glimpses = Glimpses()  # noqa: RUF009 (a frozen value)
+    run: Run = run  # who does the rounds of operations
 
     @property
     def gives(self) -> tuple[str, ...]:
@@ -53,8 +55,7 @@ class Finish:
         return {"image": x, "target": target, **crops}
 
     def _shown(self, images: Tensor, indices: Indices, views: Indices) -> Tensor:
-        x = images.float() / 255  # (batch, channels, height, width)
-        x = augment(x, self.augment, seed=self.seed, views=views, indices=indices)
+        x = augment(images, self.augment, seed=self.seed, views=views, indices=indices, run=self.run)
         x = standardise(x, self.preprocess)
         return erase(x, self.augment.erase, seed=self.seed, views=views, indices=indices)
 

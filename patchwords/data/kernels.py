@@ -10,14 +10,20 @@ from patchwords.data.preprocess import Interpolation
 
 def weights(start: Tensor, stop: Tensor, given: int, wanted: int, interpolation: Interpolation) -> Tensor:
     """(n, wanted, given): what each pixel wanted takes of each one given, between shares `start` and `stop` of them."""
+    return spread(start * given, stop * given, torch.full_like(start, given), given, wanted, interpolation)
+
+
+def spread(start: Tensor, stop: Tensor, side: Tensor, given: int, wanted: int, interpolation: Interpolation) -> Tensor:
+    """The same from pixel `start` to `stop`, for pictures of `side` pixels (n,), at most `given`: beyond lies black."""
     kernel, reach = KERNELS[interpolation]
-    step = (stop - start)[:, None, None] * (given / wanted)  # given pixels a pixel
-    pixels = torch.arange(wanted, device=start.device)[:, None] + 0.5
-    centres = start[:, None, None] * given + pixels * step  # (n, wanted, 1)
+    start, side = start[:, None, None], side[:, None, None]
+    step = (stop[:, None, None] - start) / wanted  # given pixels a pixel
+    centres = start + (torch.arange(wanted, device=start.device)[:, None] + 0.5) * step  # (n, wanted, 1)
     sources = torch.arange(given, device=start.device) + 0.5
-    found = kernel(((sources - centres) / step.clamp(min=1)).clamp(-reach, reach))  # wider where it is made smaller
-    inside = (centres >= 0) & (centres <= given)
-    return inside * found / found.sum(dim=-1, keepdim=True).clamp(min=1e-6)
+    found = kernel(((sources - centres) / step.clamp(min=1)).clamp_(-reach, reach))  # wider where it is made smaller
+    found *= sources < side
+    inside = (centres >= 0) & (centres <= side)
+    return found * (inside / found.sum(dim=-1, keepdim=True).clamp(min=1e-6))
 
 
 def _triangle(x: Tensor) -> Tensor:

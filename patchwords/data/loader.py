@@ -1,25 +1,48 @@
 """From a source to pictures of one size: decoded, cut and resized, by other processes where that pays."""
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, TypeVar
+from itertools import islice
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from patchwords.data import workers
 from patchwords.data.broken import Broken, Damage
+from patchwords.data.decoder import Decoder
 from patchwords.data.glimpses import Glimpses, Part, numbered
 from patchwords.data.order import Indices, Order
-from patchwords.data.picture import BrokenPictureError, Size, read_size
+from patchwords.data.picture import BrokenPictureError, Picture, Size, open_picture, read_size
 from patchwords.data.preprocess import Preprocess
 from patchwords.data.sources.source import Labels, Pixels, Source
 from patchwords.data.transforms import CropKind, boxes, cuts, prepare
 from patchwords.errors import UsageError
+from patchwords.settings import check
 
-Task = TypeVar("Task")
+Task = TypeVar("Task", contravariant=True)
+Result = TypeVar("Result", bound="Told", covariant=True)
+Stack = TypeVar("Stack")  # an array or a tensor
+
+
+class Told(Protocol):
+    """Whatever tells what could not be read."""
+
+    @property
+    def damages(self) -> list[Damage]: ...
+
+
+class Work(Protocol[Task, Result]):
+    """What is done with a task, by any process: a pure function of it."""
+
+    @property
+    def room(self) -> int: ...
+    def __call__(self, task: Task, /) -> Result: ...
+
 
 CHUNK = 64  # pictures that a process makes at a time
+ROOM = 256  # bytes a picture for its label, its address and its size
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -28,8 +51,10 @@ class Loading:
 
     workers: int = -1
     timeout: float = 120.0
+    decoder: Decoder = "auto"  # of the JPEG files to train with
 
     def __post_init__(self) -> None:
+        check(self)
         if self.workers < -1:
             raise UsageError(f"workers {self.workers} is no number of processes: choose 0 or more, or -1 for automatic")
         if not self.timeout > 0:
@@ -72,51 +97,72 @@ class Cut:
     def __call__(self, task: tuple[Indices, Indices]) -> Pictures:
         indices, views = task
         damages: list[Damage] = []
-        found = [self._readable(int(index), damages) for index in indices]
-        sizes = np.array([size for _, _, size in found], dtype=np.int64)
-        parts = self.glimpses.parts(self.crop, self.preprocess.size)
-        crops = [(part, number) for part in parts for number in part.numbers]
-        places = [self._boxes(*crop, sizes, views, indices) for crop in crops]  # (n, 4) for each
+        found = [self.readable(int(index), damages) for index in indices]
+        sizes = np.array([picture.size for _, _, picture in found], dtype=np.int64)
         images, labels = [], []
-        for (index, raw, _), *own in zip(found, *places, strict=True):
-            wanted = [(box, part.size) for box, (part, _) in zip(own, crops, strict=True)]
-            cropped, used = self._cut(index, raw, wanted, damages)
+        for (index, raw, _), *own in zip(found, *self.places(sizes, views, indices), strict=True):
+            cropped, used = self.crops(index, raw, own, damages)
             images.append(cropped)
             labels.append(self.source.labels[used])
-        stacks = _stacked(images, parts)
+        stacks = self.by_part([np.stack(crop) for crop in zip(*images, strict=True)], np.stack)
         first = stacks.pop("image")[:, 0]
         return Pictures(first, np.array(labels, dtype=np.int64), indices, views, sizes, damages, stacks)
 
-    def _boxes(
-        self, part: Part, number: int, sizes: NDArray[np.int64], views: Indices, indices: Indices
-    ) -> NDArray[np.float64]:
-        own = numbered(views, number)
-        return boxes(part.crop, sizes, self.preprocess, seed=self.seed, views=own, indices=indices)
+    @property
+    def parts(self) -> list[Part]:
+        return self.glimpses.parts(self.crop, self.preprocess.size)
 
-    def _readable(self, index: int, damages: list[Damage]) -> tuple[int, bytes | Pixels, tuple[int, int]]:
+    @property
+    def wanted(self) -> list[Size]:
+        """The size of every crop."""
+        return [part.size for part in self.parts for _ in part.numbers]
+
+    @property
+    def room(self) -> int:
+        """The bytes that some pictures take at most, with what is said of them."""
+        return CHUNK * sum(self.channels * height * width for height, width in self.wanted) + CHUNK * ROOM
+
+    def places(self, sizes: NDArray[np.int64], views: Indices, indices: Indices) -> list[NDArray[np.float64]]:
+        """The boxes (n, 4) of every crop."""
+        return [
+            boxes(part.crop, sizes, self.preprocess, seed=self.seed, views=numbered(views, number), indices=indices)
+            for part in self.parts
+            for number in part.numbers
+        ]
+
+    def by_part(self, crops: Sequence[Stack], stack: Callable[[list[Stack], int], Stack]) -> dict[str, Stack]:
+        """Every crop (n, channels, height, width) of all pictures, to (n, crops, …) by part."""
+        stops = np.cumsum([part.crops for part in self.parts]).tolist()
+        return {
+            part.name: stack(list(crops[stop - part.crops : stop]), 1)
+            for part, stop in zip(self.parts, stops, strict=True)
+        }
+
+    def readable(self, index: int, damages: list[Damage]) -> tuple[int, bytes | Pixels, Picture]:
         """The first picture from `index` on whose header can be read."""
         for _ in range(len(self.source)):
             try:
                 raw = self.source.picture(index)
-                return index, raw, read_size(raw, self.preprocess.orientation)
+                return index, raw, open_picture(raw, self.preprocess.orientation)
             except (BrokenPictureError, OSError) as error:
                 damages.append(Damage(self.source.name(index), str(error)))
                 index = (index + 1) % len(self.source)
         raise BrokenPictureError("none of the pictures can be read")
 
-    def _cut(
-        self, index: int, raw: bytes | Pixels, places: list[tuple[NDArray[np.float64], Size]], damages: list[Damage]
+    def crops(
+        self, index: int, raw: bytes | Pixels, own: Sequence[NDArray[np.float64]], damages: list[Damage]
     ) -> tuple[list[Pixels], int]:
         """The crops and the picture's number; one that breaks only when decoded is replaced like the others, whole."""
         pre = self.preprocess
         try:
+            places = list(zip(own, self.wanted, strict=True))
             return cuts(raw, places, pre.interpolation, self.channels, pre.orientation), index
         except BrokenPictureError as error:
             damages.append(Damage(self.source.name(index), str(error)))
         for _ in range(len(self.source)):
-            index, raw, _ = self._readable((index + 1) % len(self.source), damages)
+            index, raw, _ = self.readable((index + 1) % len(self.source), damages)
             try:
-                return [prepare(raw, replace(pre, size=size), self.channels) for _, size in places], index
+                return [prepare(raw, replace(pre, size=size), self.channels) for size in self.wanted], index
             except BrokenPictureError as error:
                 damages.append(Damage(self.source.name(index), str(error)))
         raise BrokenPictureError("none of the pictures can be read")
@@ -130,7 +176,36 @@ class Prepare:
     preprocess: Preprocess
     channels: int
 
+    @property
+    def room(self) -> int:
+        """The bytes that some pictures take at most, with what is said of them."""
+        height, width = self.preprocess.size
+        return CHUNK * (self.channels * height * width + ROOM)
+
     def __call__(self, indices: Indices) -> Pictures:
+        return self._as_they_are(indices) or self._decoded(indices)
+
+    def _as_they_are(self, indices: Indices) -> Pictures | None:
+        """Arrays of the model's own size and channels, all at once; None if these are others."""
+        shape = (*self.preprocess.size, self.channels)
+        if self.preprocess.fit != "squash":
+            return None
+        every = []
+        for index in indices:
+            try:
+                picture = self.source.picture(int(index))
+            except (BrokenPictureError, OSError):
+                return None
+            if isinstance(picture, bytes) or picture.shape != shape or picture.dtype != np.uint8:
+                return None
+            every.append(picture)
+        if not every:
+            return None
+        stack = np.ascontiguousarray(np.stack(every).transpose(0, 3, 1, 2))
+        sizes = np.tile(np.array(self.preprocess.size, dtype=np.int64), (len(indices), 1))
+        return Pictures(stack, self.source.labels[indices], indices, np.zeros_like(indices), sizes, [], {})
+
+    def _decoded(self, indices: Indices) -> Pictures:
         images, kept, sizes, damages = [], [], [], []
         for index in indices:
             try:
@@ -150,18 +225,38 @@ def shown(
     cut: Cut, order: Order, batch: int, part: slice, steps: Sequence[int], loading: Loading, broken: Broken
 ) -> Iterator[Pictures]:
     """This rank's part of the batches with these numbers."""
+    for pictures in pieces(cut, cut.source, order, batch, part, steps, loading, broken):
+        yield joined(pictures)
+
+
+def pieces(
+    work: Work[tuple[Indices, Indices], Result],
+    source: Source,
+    order: Order,
+    batch: int,
+    part: slice,
+    steps: Sequence[int],
+    loading: Loading,
+    broken: Broken,
+    stop: threading.Event | None = None,
+) -> Iterator[list[Result]]:
+    """The same as they come, in pieces of a batch."""
     rows = range(*part.indices(batch))
 
     def tasks() -> Iterator[tuple[Indices, Indices]]:
         for step in steps:
             for start in range(rows.start, rows.stop, CHUNK):
-                stop = min(start + CHUNK, rows.stop)
-                yield order.take(step * batch + start, step * batch + stop)
+                end = min(start + CHUNK, rows.stop)
+                yield order.take(step * batch + start, step * batch + end)
 
-    chunks = -(-len(rows) // CHUNK)
-    results = run(cut, tasks(), cut.source, loading, broken)
+    count = -(-len(rows) // CHUNK)
+    results = run(work, tasks(), source, loading, broken, stop)
     for _ in steps:
-        yield joined([next(results) for _ in range(chunks)])
+        found = list(islice(results, count))
+        if len(found) < count:  # asked to stop
+            return
+        yield found
+        del found  # their memory is wanted for the next ones
 
 
 def scored(work: Prepare, indices: Indices, batch: int, loading: Loading, broken: Broken) -> Iterator[Pictures]:
@@ -171,13 +266,25 @@ def scored(work: Prepare, indices: Indices, batch: int, loading: Loading, broken
 
 
 def run(
-    work: Callable[[Task], Pictures], tasks: Iterator[Task], source: Source, loading: Loading, broken: Broken
-) -> Iterator[Pictures]:
+    work: Work[Task, Result],
+    tasks: Iterator[Task],
+    source: Source,
+    loading: Loading,
+    broken: Broken,
+    stop: threading.Event | None = None,
+) -> Iterator[Result]:
     """The work's results in order; what was broken is counted."""
-    processes = loading.processes(source)
-    for pictures in workers.ordered(work, tasks, workers=processes, timeout=loading.timeout, note=broken.note):
-        broken.add(pictures.damages)
-        yield pictures
+    for result in workers.ordered(
+        work,
+        tasks,
+        workers=loading.processes(source),
+        timeout=loading.timeout,
+        note=broken.note,
+        room=work.room,
+        stop=stop,
+    ):
+        broken.add(result.damages)
+        yield result
 
 
 def joined(parts: Sequence[Pictures]) -> Pictures:
@@ -187,12 +294,3 @@ def joined(parts: Sequence[Pictures]) -> Pictures:
     damages = [damage for part in parts for damage in part.damages]
     further = {name: np.concatenate([part.further[name] for part in parts]) for name in parts[0].further}
     return Pictures(images, labels, indices, views, sizes, damages, further)
-
-
-def _stacked(images: Sequence[Sequence[Pixels]], parts: Sequence[Part]) -> dict[str, Pixels]:
-    """The crops of all pictures, one list each, by part: (n, crops, channels, height, width)."""
-    stops = np.cumsum([part.crops for part in parts]).tolist()
-    return {
-        part.name: np.array([cropped[stop - part.crops : stop] for cropped in images])
-        for part, stop in zip(parts, stops, strict=True)
-    }

@@ -37,8 +37,10 @@ def mix(
     images: Tensor, targets: Tensor, settings: Mix, *, seed: int, step: int, progress: float
 ) -> tuple[Tensor, Tensor]:
     """Pictures and targets (batch, classes) with a share of their neighbours'; `progress` is the training's, 0 to 1."""
+    if progress >= settings.until or settings.mixup == settings.cutmix == 0:
+        return images, targets
     whether, which, *beta, row, column = draws.uniform("mix", seed, step, count=6)
-    if progress >= settings.until or whether >= settings.probability or settings.mixup == settings.cutmix == 0:
+    if whether >= settings.probability:
         return images, targets
     if settings.cutmix and (not settings.mixup or which < settings.switch):
         theirs = 1 - float(symmetric_beta(settings.cutmix, *beta))

@@ -5,6 +5,7 @@
 
 import abc
 import logging
+import os
 import struct
 import threading
 import warnings
@@ -16,6 +17,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from PIL import (
     Image,
+    JpegImagePlugin,
     TiffImagePlugin,
     UnidentifiedImageError,
     WebPImagePlugin,  # noqa: F401  (otherwise Pillow loads every format it knows to find this one)
@@ -67,6 +69,7 @@ class Picture(abc.ABC):
     mode: str  # Pillow's word for the kind of its pixels
     transparent: bool = False
     turn: int = 1  # the camera's note
+    common: bool = False  # a whole baseline JPEG in YCbCr, which every decoder of JPEG reads alike
 
     @abc.abstractmethod
     def decode(self, channels: int, least: Size | None = None) -> Decoded:
@@ -102,6 +105,7 @@ class _FilePicture(Picture):
             check_size(*self.image.size)
             self.mode, self.transparent = self.image.mode, self.image.has_transparency_data
             self.turn = _read_turn(self.image, raw)
+            self.common = _is_common(self.image, raw)
             width, height = self.image.size
             if _turned_by_pillow(self.image) != (orientation == "upright" and self.turn in SIDEWAYS):
                 width, height = height, width
@@ -177,6 +181,15 @@ def _read_turn(image: Image.Image, raw: bytes) -> int:
     return int(turn) if turn in TURNS else 1
 
 
+def _is_common(image: Image.Image, raw: bytes) -> bool:
+    """Whether it is JPEG as most files are; what was cut off lacks its end, and is left to Pillow, which refuses it."""
+    if not isinstance(image, JpegImagePlugin.JpegImageFile) or image.format != "JPEG":  # MPO, which holds several
+        return False
+    sequential, ours = "progressive" not in image.info, [layer[0] for layer in image.layer] == [1, 2, 3]
+    colours = image.bits == 8 and ours and image.info.get("adobe_transform", 1) == 1
+    return sequential and colours and raw.rstrip(b"\0\r\n").endswith(b"\xff\xd9")
+
+
 def _png_exif(raw: bytes) -> bytes | None:
     place = 8
     while place + 12 <= len(raw):
@@ -191,6 +204,9 @@ class _Silence:
     """No warnings of Pillow while a picture is read; counted, since filters are global and threads decode together."""
 
     def __init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
         self.lock = threading.Lock()
         self.inside = 0
         self.filters = warnings.catch_warnings()
@@ -211,6 +227,7 @@ class _Silence:
 
 
 _SILENCE = _Silence()
+os.register_at_fork(after_in_child=_SILENCE.begin)  # another thread of the parent may have been inside
 
 
 @contextmanager

@@ -5,6 +5,7 @@ A box is (top, left, bottom, right) in pixels of the upright picture, not always
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import ceil
 from typing import Any, ClassVar, Literal
 
@@ -13,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
+from torch.nn import functional as F
 
 from patchwords.data import kernels
 from patchwords.data.picture import Orientation, Size, open_picture
@@ -240,15 +242,38 @@ def cut_stack(stack: Tensor, boxes: Numbers | Tensor, size: Size, interpolation:
     return images.round_().clamp_(0, 255).to(torch.uint8)
 
 
+def shifted(stack: Tensor, starts: Numbers, most: int) -> Tensor:
+    """Pictures (n, channels, height, width) seen from whole pixels `starts` (n, 2) on, up to `most` beyond their edges.
+
+    What lies there is black.
+    """
+    padded = F.pad(stack, (most,) * 4)
+    windows = padded.unfold(2, stack.shape[2], 1).unfold(3, stack.shape[3], 1)  # (n, channels, tops, lefts, …)
+    places = np.concatenate([np.arange(len(stack))[None], np.rint(starts.T).astype(np.int64) + most])
+    picture, top, left = torch.from_numpy(places).to(stack.device, non_blocking=True)
+    return windows[picture, :, top, left]
+
+
 def standardise(images: Tensor, preprocess: Preprocess) -> Tensor:
     """What the model takes, from values in [0, 1]: (batch, channels, height, width)."""
     if len(preprocess.mean) not in (1, images.shape[1]):
         raise UsageError(f"mean has {len(preprocess.mean)} numbers, and the pictures {images.shape[1]} channels")
-    mean, deviation = (
-        torch.tensor(numbers)[:, None, None].to(images.device, torch.float32, non_blocking=True)  # without waiting
-        for numbers in (preprocess.mean, preprocess.deviation)
-    )
-    return (images - mean) / deviation
+    return (images - _each(preprocess.mean, images.device)) / _each(preprocess.deviation, images.device)
+
+
+def _each(numbers: tuple[float, ...], device: torch.device) -> Tensor:
+    """One number a channel, on the device: copied there once, but for a compiler, which keeps it in what it makes."""
+    return _made(numbers, device) if torch.compiler.is_compiling() else _made_once(numbers, device)
+
+
+def _made(numbers: tuple[float, ...], device: torch.device) -> Tensor:
+    return torch.tensor(numbers, dtype=torch.float32)[:, None, None].to(device, non_blocking=True)
+
+
+@lru_cache(maxsize=16)
+@torch.inference_mode(False)  # it will be needed by a backward pass, whoever asks first
+def _made_once(numbers: tuple[float, ...], device: torch.device) -> Tensor:
+    return _made(numbers, device)
 
 
 def normalise(images: Tensor, preprocess: Preprocess) -> Tensor:

@@ -69,7 +69,12 @@ Pool = ClassToken | Mean | Attend | BothTokens
 
 
 class Pooling(nn.Module, abc.ABC):
-    """Tokens to the vector that the head sees; `reads` says how much of it comes from each token."""
+    """Tokens to the vector that the head sees; `reads` says how much of it comes from each token.
+
+    `front` is how many of the first tokens it looks at, None for all: the last layer need not make the others.
+    """
+
+    front: int | None = None
 
     @abc.abstractmethod
     def forward(self, tokens: Tokens) -> Tensor: ...
@@ -80,6 +85,8 @@ class Pooling(nn.Module, abc.ABC):
 
 
 class TakeClass(Pooling):
+    front = 1
+
     def forward(self, tokens: Tokens) -> Tensor:
         return tokens.special[:, 0]
 
@@ -90,6 +97,8 @@ class TakeClass(Pooling):
 
 
 class TakeBoth(Pooling):
+    front = 2
+
     def forward(self, tokens: Tokens) -> Tensor:
         return tokens.special[:, :2]  # (batch, 2, width)
 

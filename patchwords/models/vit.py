@@ -147,18 +147,22 @@ class ViT(Model):
 
     def forward(self, images: Tensor) -> Tensor:
         z0 = self.embed(images)  # eq. 1
-        z = self.encoder(z0)  # eq. 2 and 3
-        y = self.pool(z)  # eq. 4
+        y = self.read(z0)  # eq. 2 to 4
         return self.head(y)
 
+    def read(self, z0: Tokens) -> Tensor:
+        """What the head sees of a sequence."""
+        z = self.encoder(z0)  # eq. 2 and 3
+        return self.pool(z)  # eq. 4
+
     def pair(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        return self.head.pair(self.pool(self.encoder(self.embed(images))))
+        return self.head.pair(self.read(self.embed(images)))
 
     def represent(self, images: Tensor) -> Tensor:
-        return self.head.represent(self.pool(self.encoder(self.embed(images))))
+        return self.head.represent(self.read(self.embed(images)))
 
     def glimpse(self, images: Tensor) -> Tensor:
-        return self.head.represent(self.pool(self.encoder(self.embed.glimpse(images))))
+        return self.head.represent(self.read(self.embed.glimpse(images)))
 
     def features(self, images: Tensor, at: Sequence[int]) -> list[Tensor]:
         return numbered(at, self.config.depth, self.encoder.trace(self.embed(images)), lambda tokens: tokens.map)

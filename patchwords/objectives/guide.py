@@ -26,11 +26,13 @@ def shown(images: Tensor, given: Preprocess, wanted: Preprocess) -> Tensor:
 
 def restored(images: Tensor, preprocess: Preprocess) -> Tensor:
     """The values in [0, 1] that were normalised; the inverse of `standardise`."""
-    mean, deviation = (
-        torch.tensor(numbers)[:, None, None].to(images.device, torch.float32, non_blocking=True)
-        for numbers in (preprocess.mean, preprocess.deviation)
-    )
+    mean, deviation = (_each(numbers, images.device) for numbers in (preprocess.mean, preprocess.deviation))
     return images * deviation + mean
+
+
+def _each(numbers: tuple[float, ...], device: torch.device) -> Tensor:
+    """One number for each channel, written by the device itself: a recorded step can copy nothing from the host."""
+    return torch.stack([torch.full((1, 1), number, device=device) for number in numbers])
 
 
 def in_channels(images: Tensor, channels: int) -> Tensor:

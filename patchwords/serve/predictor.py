@@ -1,6 +1,7 @@
 """`patchwords.Predictor`: a trained model that is asked about one picture, about many, or about a whole source."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -24,13 +25,25 @@ from patchwords.serve.prediction import Kind, Prediction
 from patchwords.serve.raw import Picture, is_one, name_of, raw
 from patchwords.settings import at_least, check
 from patchwords.speed.device import choose
-from patchwords.speed.precision import Precision, check_precision
+from patchwords.speed.precision import Working
+from patchwords.speed.prepare import ready
 from patchwords.weights import store
 from patchwords.weights.subject import RANDOM, Subject, open_subject
 
 CHUNK = 16  # pictures that a process decodes at a time: few, so that the first answers come soon
 UNTRAINED = "{} is the name of a model without weights, whose answers would mean nothing: give a run folder, a weights "
 UNTRAINED += "file or published weights (`patchwords show zoo`)"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Manner:
+    """What a model is made ready for, once and before the first picture."""
+
+    precision: Working = "float32"
+    compiled: bool = False
+
+    def __post_init__(self) -> None:
+        check(self)
 
 
 class Predictor:
@@ -45,19 +58,20 @@ class Predictor:
         model: str | Path | Subject,
         *,
         device: str = "auto",
-        precision: Precision = "float32",
+        precision: Working = "float32",
+        compiled: bool = False,
         image: int | tuple[int, int] | None = None,
         heads: int | None = None,
         batch: int = 64,
         fetch: Callable[[str], Path] = store.fetch,
     ) -> None:
         at_least(1, batch=batch)
-        self.compute = Compute(device=choose(device), precision=precision, batch=batch)
-        check(self.compute)
-        check_precision(precision, self.compute.device)
+        self.manner = Manner(precision=precision, compiled=compiled)
+        self.compute = Compute(device=choose(device), batch=batch)
         self.subject = _subject(model, image, heads, fetch)
         self.card = self.subject.card
         self.model = self.subject.model.to(self.compute.device).eval()
+        self.function = ready(self.model, device=self.compute.device, precision=precision, compiled=compiled)
         self.classes = self.card.classes or tuple(f"class {number}" for number in range(self.card.model.classes))
 
     def __repr__(self) -> str:
@@ -137,7 +151,7 @@ class Predictor:
         if not len(images):
             return []
         images = np.asarray(images)
-        logits = ask(self.model, images, self.card.preprocess, self.compute)
+        logits = ask(self.function, images, self.card.preprocess, self.compute)
         self._check_finite(names, logits)
         maps = self._maps(images, logits.argmax(1)) if attention else [None] * len(images)
         kept = [image.transpose(1, 2, 0).copy() if pixels or attention else None for image in images]
@@ -176,20 +190,19 @@ class Predictor:
             yield joined(some)
 
     def _maps(self, images: NDArray[np.uint8], of: Tensor) -> list[Any]:
-        """Where the model looked in each picture, in full precision."""
-        compute = Compute(device=self.compute.device, batch=self.compute.batch)
+        """Where the model looked in each picture: asked of the model as it is written, in full precision."""
 
         def look(inputs: Tensor) -> Tensor:
             return torch.from_numpy(sight(self.model, inputs, of).maps)
 
-        return list(ask(look, images, self.card.preprocess, compute).numpy())
+        return list(ask(look, images, self.card.preprocess, self.compute).numpy())
 
     def _check_finite(self, names: Sequence[str], logits: Tensor) -> None:
         wrong = (~logits.isfinite().all(1)).nonzero().flatten().tolist()
         if wrong:
             raise ModelError(
                 f"{self.subject.name} gives no finite numbers for {names[wrong[0]]}: the weights are spoiled, or "
-                f"{self.compute.precision} is too narrow for them; try float32"
+                f"{self.manner.precision} is too narrow for them; try float32"
             )
 
 

@@ -8,6 +8,7 @@ import torch
 from patchwords.errors import UsageError
 
 Precision = Literal["float32", "bf16", "fp16"]
+Working = Literal["float32", "bf16", "fp16", "fp8", "int8"]  # in which a model that has learned can be asked
 KINDS = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 

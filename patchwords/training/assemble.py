@@ -6,6 +6,7 @@ from functools import cached_property, partial
 
 import torch
 
+from patchwords.data.augment import rounds
 from patchwords.data.broken import Broken
 from patchwords.data.cache import Held, hold
 from patchwords.data.finish import Finish
@@ -80,10 +81,19 @@ def parts(setting: Setting, model: Model, card: Card) -> Parts:
         len(setting.data.classes),
         recipe.seed,
         recipe.data.glimpses,
+        run=rounds.run if recipe.kernels == "plain" else rounds.fastest(world.device, setting.watcher.note),
     )
     expect_needs(objective, recipe, finish)
     kinds = groups(objective, decay=recipe.optimizer.decay, layer_decay=recipe.optimizer.layer_decay)
-    prepare(objective, recomputed=recipe.recompute, compiled=recipe.compile)
+    prepare(
+        objective,
+        kernels=recipe.kernels,
+        recomputed=recipe.recompute,
+        compiled=recipe.compile,
+        device=world.device,
+        precision=recipe.precision,
+        note=setting.watcher.note,
+    )
     order = Order(recipe.seed, len(setting.data.train), recipe.data.augment.repeats)
     part = share(recipe.batch, world.rank, world.size)
     update = Update(
@@ -100,6 +110,7 @@ def parts(setting: Setting, model: Model, card: Card) -> Parts:
         micro=recipe.micro,
         first=part.start,
         skips=recipe.nonfinite == "skip",
+        graph=recipe.graph,
     )
     average = Average(model, recipe.average) if recipe.average else None
     return Parts(objective, average, order, feed_of(setting, card, order, part), update)
@@ -214,7 +225,7 @@ def feed_of(setting: Setting, card: Card, order: Order, part: slice) -> Feed:
     assert isinstance(recipe.batch, int)
     cut = Cut(source, recipe.data.crop, card.preprocess, card.model.channels, recipe.seed, recipe.data.glimpses)
     if recipe.data.cache == "none":
-        return Streamed(cut, order, recipe.batch, part, recipe.data.loading, setting.broken)
+        return Streamed(cut, order, recipe.batch, part, recipe.data.loading, setting.broken, world.device)
     return Cached(held(setting, card, "train"), cut, order, recipe.batch, part, world.device)
 
 

@@ -18,18 +18,19 @@ class Average:
 
     def __init__(self, model: nn.Module, decay: float):
         self.decay = decay
-        self.tensors = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+        followed = model.state_dict()  # where the model's tensors are, for good: a step should not ask again
+        self.tensors = {name: tensor.clone() for name, tensor in followed.items()}
+        pairs = [(self.tensors[name], tensor) for name, tensor in followed.items()]
+        self.smooth = [pair for pair in pairs if pair[0].is_floating_point()]
+        self.counts = [pair for pair in pairs if not pair[0].is_floating_point()]  # which have no average
 
     @torch.no_grad()
-    def update(self, model: nn.Module, step: int) -> None:
+    def update(self, step: int) -> None:
         """Takes in the model after the update with this number, from 0."""
         kept = min(self.decay, (1 + step) / (10 + step))
-        pairs = [(self.tensors[name], tensor) for name, tensor in model.state_dict().items()]
-        smooth = [pair for pair in pairs if pair[0].is_floating_point()]
-        torch._foreach_lerp_([old for old, _ in smooth], [new for _, new in smooth], 1 - kept)
-        for old, new in pairs:
-            if not old.is_floating_point():  # a count has no average
-                old.copy_(new)
+        torch._foreach_lerp_([old for old, _ in self.smooth], [new for _, new in self.smooth], 1 - kept)
+        for old, new in self.counts:
+            old.copy_(new)
 
     def state(self) -> dict[str, Tensor]:
         """The averaged tensors under the model's names."""

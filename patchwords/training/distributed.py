@@ -1,6 +1,9 @@
 """One process or many: under `torchrun` the same program runs in each, and they agree here."""
 
 import os
+import pickle
+import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +18,7 @@ from torch.nn.parallel import DistributedDataParallel
 from patchwords.speed.device import choose
 
 PATIENCE = timedelta(minutes=30)  # the first rank may write a report while the others wait
+LETTING_GO = 1.0  # seconds that a thread of gloo is waited for at most
 
 # Groups are never taken down while the process lives: whoever does so holds the interpreter and waits for gloo's
 # threads, and these in turn need the interpreter to let go of the last tensor that they sent.
@@ -49,33 +53,49 @@ class World:
         """The largest of the numbers that the processes give."""
         if self.size == 1:
             return number
-        shared = torch.tensor(number)
-        dist.all_reduce(shared, dist.ReduceOp.MAX, group=self.talk)
-        return int(shared)
+        return int(self._together(torch.tensor(number), dist.ReduceOp.MAX))
 
     def total(self, values: Tensor) -> Tensor:
         """The sum over the processes, on the CPU."""
         if self.size == 1:
             return values
-        shared = values.detach().double().cpu()
-        dist.all_reduce(shared, group=self.talk)
-        return shared
+        return self._together(values.detach().double().cpu())
 
     def gathered(self, value: Any) -> list[Any]:
         """What every process gives, by rank."""
         if self.size == 1:
             return [value]
-        values: list[Any] = [None] * self.size
-        dist.all_gather_object(values, value, group=self.talk)
-        return values
+        mine = pickle.dumps(value)
+        lengths = torch.zeros(self.size, dtype=torch.int64)
+        lengths[self.rank] = len(mine)
+        lengths = self._together(lengths)
+        rows = torch.zeros(self.size, int(lengths.max()), dtype=torch.uint8)
+        rows[self.rank, : len(mine)] = torch.frombuffer(bytearray(mine), dtype=torch.uint8)
+        rows = self._together(rows)
+        return [
+            pickle.loads(row[:length].numpy().tobytes()) for row, length in zip(rows, lengths.tolist(), strict=True)
+        ]
 
     def told(self, value: Any) -> Any:
         """What the first process says, for all."""
-        if self.size == 1:
-            return value
-        box = [value]
-        dist.broadcast_object_list(box, src=0, group=self.talk)
-        return box[0]
+        return self.gathered(value if self.leads else None)[0]
+
+    def _together(self, shared: Tensor, operation: Any = dist.ReduceOp.SUM) -> Tensor:
+        """Everybody's tensors as one; gloo's thread, which has the answer a moment before it lets go, has let go then.
+
+        It needs the interpreter for that: a process that ended just then would be aborted.
+        """
+        alone = _holders(shared)
+        dist.all_reduce(shared, operation, group=self.talk)
+        patience = time.monotonic() + LETTING_GO
+        while _holders(shared) > alone and time.monotonic() < patience:
+            time.sleep(0)
+        return shared
+
+
+def _holders(tensor: Tensor) -> int:
+    """How many references there are to a tensor, from Python and from C++ (`torch.utils.swap_tensors` asks so too)."""
+    return sys.getrefcount(tensor) + tensor._use_count()  # type: ignore[attr-defined]
 
 
 @contextmanager

@@ -21,7 +21,6 @@ from patchwords.training.pictures import look, opened
 from patchwords.training.recipe import choose
 from patchwords.training.signals import Wish
 from patchwords.training.start import begin
-from patchwords.training.update import rates
 from patchwords.training.watch import Log, Watcher
 
 LOWEST, HIGHEST = 1e-6, 1.0
@@ -79,7 +78,7 @@ def _tried(made: Parts, here: World, watcher: Watcher) -> tuple[NDArray[np.float
     made.objective.train()
     for step, loaded in enumerate(made.feed.batches(0, STEPS)):
         rate = LOWEST * (HIGHEST / LOWEST) ** (step / (STEPS - 1))
-        rates(made.update.optimizer, rate)
+        optimizer.rates(made.update.optimizer, rate)
         numbers, _ = made.update(loaded, step, 0.0)
         loss = float(here.total(numbers["loss"]))  # of all processes, so that all stop together
         if not math.isfinite(loss) or (losses and loss > WORSE * min(losses) and step > STEPS // 4):

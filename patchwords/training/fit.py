@@ -7,7 +7,9 @@ import torch
 from patchwords.errors import UsageError
 from patchwords.models.model import Model
 from patchwords.models.names import Config
+from patchwords.models.swin import SwinConfig
 from patchwords.models.vit import ViTConfig
+from patchwords.speed.attention import fastest
 from patchwords.speed.precision import autocast
 from patchwords.speed.prepare import prepare
 from patchwords.training.distributed import World
@@ -34,16 +36,29 @@ def settled(recipe: Recipe, model: Model, samples: int, world: World) -> Recipe:
 
 def piece(config: Config, batch: int) -> int:
     """Pictures at a time whose activations fit a small computer, an even number."""
-    if not isinstance(config, ViTConfig):
-        return min(batch, RESNET_PIECE)
-    each = 4 * config.depth * config.tokens * (10 * config.width + 2 * config.mlp)  # bytes saved for the backward pass
-    return min(batch, max(2, CPU_BYTES // each // 2 * 2))
+    match config:
+        case ViTConfig():
+            kept = config.depth * config.tokens * (10 * config.width + 2 * config.mlp)
+        case SwinConfig():
+            stages = zip(config.depths, config.grids, config.widths, strict=True)
+            kept = sum(depth * rows * cols * (10 + 2 * config.mlp) * width for depth, (rows, cols), width in stages)
+        case _:
+            return min(batch, RESNET_PIECE)
+    return min(batch, max(2, CPU_BYTES // (4 * kept) // 2 * 2))  # four bytes each, saved for the backward pass
 
 
 def _largest(recipe: Recipe, model: Model, world: World) -> int:
     """The largest power of two that takes a step on this GPU."""
     model.to(world.device).train()
-    prepare(model, recomputed=recipe.recompute, compiled=False)
+    prepare(
+        model,
+        kernels=recipe.kernels,
+        recomputed=recipe.recompute,
+        compiled=False,
+        device=world.device,
+        precision=recipe.precision,
+        note=lambda _: None,  # the run says it when it is prepared itself
+    )
     size, free = 8, torch.cuda.mem_get_info(world.device)[0] * SPARED
     while size < LARGEST and _takes(recipe, model, 2 * size, world.device) < free:
         size *= 2
@@ -58,7 +73,7 @@ def _takes(recipe: Recipe, model: Model, size: int, device: torch.device) -> flo
     config = model.config
     torch.cuda.reset_peak_memory_stats(device)
     try:
-        with autocast(recipe.precision, device):
+        with fastest(device), autocast(recipe.precision, device):
             model(torch.zeros(size, config.channels, *config.image, device=device)).sum().backward()
     except torch.OutOfMemoryError:
         return float("inf")

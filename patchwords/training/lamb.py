@@ -1,5 +1,6 @@
 """LAMB (You et al., 2020, Algorithm 2): Adam's update with the decay added, as long as the weight it moves."""
 
+import math
 from typing import Any
 
 import torch
@@ -18,6 +19,7 @@ class Lamb(Optimizer):
 
     def __init__(self, groups: list[Group], lr: float, betas: tuple[float, float], epsilon: float) -> None:
         defaults = {"lr": lr, "betas": betas, "epsilon": epsilon, "weight_decay": 0.0, "decays": True}
+        defaults |= {"capturable": True}  # all that changes is on the device, and nothing waits for it
         super().__init__(groups, defaults)
 
     @torch.no_grad()
@@ -32,26 +34,33 @@ class Lamb(Optimizer):
     def _move(self, group: Group, x: list[Tensor], g: list[Tensor]) -> None:
         (beta1, beta2), slots = group["betas"], [self._slots(weight) for weight in x]
         m, v = [each["exp_avg"] for each in slots], [each["exp_avg_sq"] for each in slots]
-        steps = [float(each["step"].add_(1)) for each in slots]  # on the CPU: no device is waited for
+        steps = [each["step"] for each in slots]
+        torch._foreach_add_(steps, 1)
         torch._foreach_lerp_(m, g, 1 - beta1)  # m = β1 m + (1 - β1) g
         torch._foreach_mul_(v, beta2)
         torch._foreach_addcmul_(v, g, g, 1 - beta2)  # v = β2 v + (1 - β2) g²
-        r = torch._foreach_div(m, [1 - beta1**step for step in steps])  # both begin at zero, and are corrected for it
-        root = torch._foreach_div(v, [1 - beta2**step for step in steps])
+        r = torch._foreach_div(m, _reached(beta1, steps))  # both begin at zero, and are corrected for it
+        root = torch._foreach_div(v, _reached(beta2, steps))
         torch._foreach_sqrt_(root)
         torch._foreach_add_(root, group["epsilon"])
         torch._foreach_div_(r, root)
         torch._foreach_add_(r, x, alpha=group["weight_decay"])  # r = m̂ / (√v̂ + ε) + λ x
         if group["decays"]:
             torch._foreach_mul_(r, _trust(x, r))
-        torch._foreach_add_(x, r, alpha=-group["lr"])  # x = x - η ‖x‖ / ‖r‖ r
+        torch._foreach_mul_(r, group["lr"])
+        torch._foreach_sub_(x, r)  # x = x - η ‖x‖ / ‖r‖ r
 
     def _slots(self, weight: Tensor) -> dict[str, Tensor]:
         slots: dict[str, Tensor] = self.state[weight]
         if not slots:
-            slots |= {"step": torch.zeros((), dtype=torch.float32)}
+            slots |= {"step": torch.zeros((), dtype=torch.float32, device=weight.device)}
             slots |= {name: torch.zeros_like(weight) for name in ("exp_avg", "exp_avg_sq")}
         return slots
+
+
+def _reached(beta: float, steps: list[Tensor]) -> tuple[Tensor, ...]:
+    """1 - β^step, the share of its end that a mean has reached; to the last digits even where β is almost 1."""
+    return torch.stack(steps).mul_(math.log(beta) if beta else -math.inf).expm1_().neg_().unbind()
 
 
 def _trust(x: list[Tensor], r: tuple[Tensor, ...]) -> tuple[Tensor, ...]:

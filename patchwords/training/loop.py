@@ -18,9 +18,10 @@ from patchwords.training.average import Average
 from patchwords.training.clock import Clock, peak
 from patchwords.training.distributed import World
 from patchwords.training.guard import EVERY, Bad, Guard
+from patchwords.training.optimizer import rates
 from patchwords.training.schedule import Plan
 from patchwords.training.signals import StoppedError, Wish
-from patchwords.training.update import Loaded, Update, named, rates
+from patchwords.training.update import Loaded, Update, named
 from patchwords.training.watch import Moment, Watcher
 
 ROWS = 20  # of training metrics in an epoch, at most
@@ -114,8 +115,10 @@ class Loop:
 
     def _begin(self) -> None:
         self.clock = Clock(self.state.seconds)
+        self.names = list(self.state.sums)  # of the numbers whose sums the window holds
         mine = self.state.sums if self.world.leads else {}  # they are everybody's
-        self.window: dict[str, Tensor] = {name: tensor(mine.get(name, 0.0)) for name in self.state.sums}
+        self.window = tensor([mine.get(name, 0.0) for name in self.names], device=self.world.device)
+        self._learning()
 
     def resume(self, state: State) -> None:
         """Stands where a checkpoint was made."""
@@ -130,6 +133,7 @@ class Loop:
                     self._run(batches)
                 return self.state
             except _RolledBackError:
+                self.update.forget()
                 self._begin()
 
     def _run(self, batches: Generator[Loaded]) -> None:
@@ -155,11 +159,10 @@ class Loop:
         step = self.state.step
         rates(self.update.optimizer, self.lr * self.plan.rate(step))
         if step not in self.state.skipped:
-            self._learning()
             numbers, norm = self.update(loaded, step, step / self.total)
             if self._counts(step, numbers, norm):
                 if self.average:
-                    self.average.update(self.objective.model, step)
+                    self.average.update(step)
                 self.objective.after_step((step + 1) / self.total)
         self.state.step = step + 1
         self.clock.images += self.update.batch
@@ -176,8 +179,9 @@ class Loop:
         self.guard.add(step, numbers["loss"], norm)
         if not self.guard.norms:
             norm = norm.nan_to_num(0.0, 0.0, 0.0)  # an overflow of fp16, whose step the scaler left out
-        for name, value in {**numbers, "norm": norm / self.world.size}.items():
-            self.window[name] = self.window[name] + value if name in self.window else value
+        values = stack([value.float() for value in (*numbers.values(), norm / self.world.size)])
+        self.window = self.window + values if self.state.counted else values
+        self.names = [*numbers, "norm"]
         self.state.counted += 1
         return True
 
@@ -195,7 +199,7 @@ class Loop:
         means = {name: total / self.state.counted for name, total in self._totals().items()}
         speed, waiting = self.clock.lap()
         epoch, rate = self.state.step / self.per_epoch, self.lr * self.plan.rate(self.state.step - 1)
-        self.window, self.state.counted = {}, 0
+        self.names, self.state.counted = [], 0
         row = {"kind": "train", "step": self.state.step, "epoch": round(epoch, 6), **means, "lr": rate}
         self.keeper.row(row | {"images_per_second": round(speed, 2), "waiting": round(waiting, 4)})
         left = (self.total - self.state.step) * self.update.batch / speed
@@ -215,14 +219,14 @@ class Loop:
 
     def _totals(self) -> dict[str, float]:
         """The sums of the metrics since the last row, over all processes."""
-        if not self.window:
+        if not self.names:
             return {}
-        sums = self.world.total(stack([value.float() for value in self.window.values()]))
-        return dict(zip(self.window, sums.tolist(), strict=True))
+        return dict(zip(self.names, self.world.total(self.window).tolist(), strict=True))
 
     def _evaluate(self) -> None:
         self._look()
         scores = self.judge()
+        self._learning()
         if scores is None:
             self._leave(self.world.most(self.wish.number))
             return

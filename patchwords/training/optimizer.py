@@ -31,8 +31,8 @@ class Adam:
         _check_rates(self.lr, self.decay, self.per, self.layer_decay)
         _check_moments(self.betas, self.epsilon)
 
-    def build(self, groups: list[Group], fused: bool) -> Optimizer:
-        return torch.optim.Adam(groups, self.lr, _pair(self.betas), self.epsilon, fused=fused)
+    def build(self, groups: list[Group], device: torch.device) -> Optimizer:
+        return torch.optim.Adam(groups, self.lr, _pair(self.betas), self.epsilon, **_kernels(device))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,8 +51,8 @@ class AdamW:
         _check_rates(self.lr, self.decay, self.per, self.layer_decay)
         _check_moments(self.betas, self.epsilon)
 
-    def build(self, groups: list[Group], fused: bool) -> Optimizer:
-        return torch.optim.AdamW(groups, self.lr, _pair(self.betas), self.epsilon, fused=fused)
+    def build(self, groups: list[Group], device: torch.device) -> Optimizer:
+        return torch.optim.AdamW(groups, self.lr, _pair(self.betas), self.epsilon, **_kernels(device))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,8 +71,8 @@ class SGD:
         if not 0 <= self.momentum < 1:
             raise UsageError(f"momentum {self.momentum} is not from 0 up to, but below, 1")
 
-    def build(self, groups: list[Group], fused: bool) -> Optimizer:
-        return torch.optim.SGD(groups, self.lr, self.momentum, fused=fused)
+    def build(self, groups: list[Group], device: torch.device) -> Optimizer:
+        return torch.optim.SGD(groups, self.lr, self.momentum, fused=device.type in FUSED)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,12 +91,11 @@ class Lamb:
         _check_rates(self.lr, self.decay, self.per, self.layer_decay)
         _check_moments(self.betas, self.epsilon)
 
-    def build(self, groups: list[Group], fused: bool) -> Optimizer:
+    def build(self, groups: list[Group], device: torch.device) -> Optimizer:
         return lamb.Lamb(groups, self.lr, _pair(self.betas), self.epsilon)
 
 
 OptimizerKind = Adam | AdamW | SGD | Lamb
-REMEMBERED = ("names", "lr")  # of a group
 FUSED = ("cpu", "cuda")  # the devices whose fused kernels are tested here
 
 
@@ -104,10 +103,18 @@ def build(settings: OptimizerKind, groups: list[Group], device: torch.device) ->
     """The optimizer of `groups.groups` for parameters on this device, each group at its own factor of the rate.
 
     Fused where torch has the kernel: one pass over the memory, several times faster on a CPU too, and elementwise,
-    so that the same threads give the same bits.
+    so that the same threads give the same bits. On a GPU the rates are tensors: a step that is replayed reads them.
     """
     rated = [group | {"lr": settings.lr * group["scale"]} for group in groups]
-    return settings.build(rated, device.type in FUSED)
+    if device.type == "cuda":
+        rated = [group | {"lr": torch.tensor(group["lr"], device=device)} for group in rated]
+    return settings.build(rated, device)
+
+
+def rates(optimizer: Optimizer, rate: float) -> None:
+    """Sets every group's learning rate: the schedule's, times the group's own factor."""
+    for group in optimizer.param_groups:
+        _set_rate(group, rate * group["scale"])
 
 
 def scaled(settings: OptimizerKind, batch: int) -> float:
@@ -127,7 +134,7 @@ def state(optimizer: Optimizer) -> tuple[dict[str, Tensor], dict[str, Any]]:
     }
     scalars = {
         "kind": type(optimizer).__name__,
-        "groups": [{key: group[key] for key in REMEMBERED if key in group} for group in optimizer.param_groups],
+        "groups": [{"names": group["names"], "lr": float(group["lr"])} for group in optimizer.param_groups],
         "slots": {
             name: {slot: None if isinstance(value, Tensor) else value for slot, value in memory.items()}
             for name, memory in slots.items()
@@ -139,9 +146,7 @@ def state(optimizer: Optimizer) -> tuple[dict[str, Tensor], dict[str, Any]]:
 def restore(optimizer: Optimizer, tensors: Mapping[str, Tensor], scalars: Mapping[str, Any]) -> None:
     """What `state` gave, taken back by an optimizer of the same parameters, on whatever device they are now."""
     _check_fit(optimizer, tensors, scalars)
-    table = optimizer.state_dict()
-    for group, given in zip(table["param_groups"], scalars["groups"], strict=True):
-        group |= given
+    table, kept = optimizer.state_dict(), [group["lr"] for group in optimizer.param_groups]
     numbers = {name: number for number, name in enumerate(_names(optimizer).values())}  # as torch counts them
     table["state"] = {
         numbers[name]: {
@@ -150,6 +155,21 @@ def restore(optimizer: Optimizer, tensors: Mapping[str, Tensor], scalars: Mappin
         for name, memory in scalars["slots"].items()
     }
     optimizer.load_state_dict(table)
+    for group, lr, given in zip(optimizer.param_groups, kept, scalars["groups"], strict=True):
+        group["lr"] = lr  # not the copy that torch makes of it
+        _set_rate(group, given["lr"])
+
+
+def _set_rate(group: Group, rate: float) -> None:
+    if isinstance(group["lr"], Tensor):
+        group["lr"].fill_(rate)
+    else:
+        group["lr"] = rate
+
+
+def _kernels(device: torch.device) -> dict[str, bool]:
+    """Of Adam's."""
+    return {"fused": device.type in FUSED, "capturable": device.type == "cuda"}
 
 
 def _check_fit(optimizer: Optimizer, tensors: Mapping[str, Tensor], scalars: Mapping[str, Any]) -> None:

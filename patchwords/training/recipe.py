@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from patchwords import settings
 from patchwords.data.augment.augment import Augment
+from patchwords.data.decoder import Decoder
 from patchwords.data.glimpses import Glimpses
 from patchwords.data.loader import Loading
 from patchwords.data.mix import Mix
@@ -22,7 +23,9 @@ from patchwords.objectives.kinds import ObjectiveKind
 from patchwords.objectives.supervised import Supervised
 from patchwords.ops.resampling import Convention
 from patchwords.settings import at_least, check
+from patchwords.speed.kernels.available import Choice
 from patchwords.speed.precision import Precision
+from patchwords.speed.step import Graph
 from patchwords.training.duration import parse
 from patchwords.training.optimizer import AdamW, OptimizerKind
 from patchwords.training.schedule import Schedule
@@ -40,7 +43,8 @@ Measure = Literal[
     "last",  # no score: the model after the last step
 ]
 HOW = ("data.workers", "data.timeout", "keep", "minutes")  # may change on resume, and change nothing
-BITS = ("micro", "compile", "recompute", "threads")  # may change too, and the last bits with them
+# These may change too, and the last bits with them.
+BITS = ("data.decoder", "micro", "compile", "recompute", "kernels", "graph", "threads")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,6 +64,7 @@ class DataRecipe:
     cache: Literal["none", "memory", "device"] = "none"
     workers: int = -1
     timeout: float = 120.0
+    decoder: Decoder = "auto"
     broken: float = 0.001
 
     def __post_init__(self) -> None:
@@ -71,7 +76,7 @@ class DataRecipe:
 
     @property
     def loading(self) -> Loading:
-        return Loading(workers=self.workers, timeout=self.timeout)
+        return Loading(workers=self.workers, timeout=self.timeout, decoder=self.decoder)
 
     def preprocess(self, card: Preprocess) -> Preprocess:
         """The card's preprocessing with what is set here."""
@@ -102,6 +107,8 @@ class Recipe:
     precision: Precision = "float32"
     recompute: bool = False
     compile: bool = False
+    kernels: Choice = "auto"
+    graph: Graph = "auto"  # whether a step is recorded once and replayed whole, on a GPU
     evaluate: str = "1 epoch"
     best: Measure = "accuracy"
     patience: int = 0

@@ -15,9 +15,14 @@ from patchwords.data.order import Indices
 from patchwords.errors import ResourceError
 from patchwords.objectives.objective import Batch, Drawn, Objective
 from patchwords.ops import draws
+from patchwords.speed.attention import fastest
 from patchwords.speed.precision import Precision, autocast
+from patchwords.speed.step import Graph, Step
 from patchwords.training.distributed import World
+from patchwords.training.recordable import recordable
 from patchwords.training.watch import Watcher
+
+NORM = "norm"  # of the gradients, among the numbers of a step
 
 
 @dataclass(frozen=True)
@@ -51,42 +56,66 @@ class Update:
     micro: int  # pictures in a piece
     first: int  # where this process's part of the batch begins
     skips: bool = False  # whether an update with gradients that are not finite is left out, at the price of a wait
+    graph: Graph = "never"  # whether a batch that is taken whole is one graph on the device
     parameters: list[nn.Parameter] = field(init=False)
+    whole: Step = field(init=False)
 
     def __post_init__(self) -> None:
         self.parameters = [each for group in self.optimizer.param_groups for each in group["params"]]
+        graph = recordable(
+            self.graph,
+            device=self.world.device,
+            processes=self.world.size,
+            scaled=self.scaler.is_enabled(),
+            skips=self.skips,
+            whole=self.micro >= self.batch,
+            note=self.watcher.note,
+        )
+        self.whole = Step(self._whole, graph=graph, device=self.world.device, note=self.watcher.note)
 
     def __call__(self, loaded: Loaded, step: int, progress: float) -> tuple[dict[str, Tensor], Tensor]:
         """The means over the batch (loss and numbers), and the norm of the gradients."""
         while True:
             try:
-                sums = self._gradients(loaded, step, progress)
-                break
+                numbers = self._made(loaded, step, progress)
+                return numbers, numbers.pop(NORM)
             except torch.OutOfMemoryError as error:
                 self._shrink(error)
-        try:
-            return sums, self._descend(sums["loss"])
-        except torch.OutOfMemoryError as error:  # some parameters have moved, perhaps: it cannot be made again
-            raise self._full() from error
 
-    def _gradients(self, loaded: Loaded, step: int, progress: float) -> dict[str, Tensor]:
-        """Those of the whole batch, and its means."""
-        self.optimizer.zero_grad(set_to_none=True)
-        self.objective.before_step()
+    def forget(self) -> None:
+        """The parameters or the optimizer's memory were changed from outside."""
+        self.whole.forget()
+
+    def _made(self, loaded: Loaded, step: int, progress: float) -> dict[str, Tensor]:
+        """The numbers of a batch, and the norm among them, when it has done its work."""
         count = loaded.labels.shape[0]
-        pieces = [slice(start, min(start + self.micro, count)) for start in range(0, count, self.micro)]
+        if count <= self.micro:
+            return self.whole(self._batch(loaded, slice(0, count), step, progress))
+        self._begin()
         sums: dict[str, Tensor] = {}
-        for piece in pieces:
-            with self._gathering(piece is pieces[-1]):
-                numbers = self._piece(loaded, piece, step, progress)
+        for start in range(0, count, self.micro):
+            piece = slice(start, min(start + self.micro, count))
+            batch = self._batch(loaded, piece, step, progress)
+            with self._gathering(piece.stop == count):
+                numbers = self._gradients(batch, piece.stop - start)
             for name, value in numbers.items():
                 sums[name] = sums[name] + value if name in sums else value
-        return sums
+        return sums | {NORM: self._descend(sums["loss"])}
 
-    def _piece(self, loaded: Loaded, piece: slice, step: int, progress: float) -> dict[str, Tensor]:
-        """Adds the gradients of some pictures; their numbers are weighted by their share of the batch."""
+    def _whole(self, batch: Batch) -> dict[str, Tensor]:
+        """All that the device does with a batch in one piece."""
+        self._begin()
+        numbers = self._gradients(batch, len(batch["image"]))
+        return numbers | {NORM: self._descend(numbers["loss"])}
+
+    def _begin(self) -> None:
+        self.optimizer.zero_grad(set_to_none=True)
+        self.objective.before_step()
+
+    def _batch(self, loaded: Loaded, piece: slice, step: int, progress: float) -> Batch:
+        """Some pictures as the objective needs them, and the address of what is drawn while it works."""
         device, finish = self.world.device, self.finish
-        torch.manual_seed(draws.seed("dropout", finish.seed, step, self.first + piece.start))
+        seed(draws.seed("dropout", finish.seed, step, self.first + piece.start), device)
         batch: Batch = finish(
             loaded.images[piece].to(device, non_blocking=True),
             loaded.labels[piece].to(device, non_blocking=True),
@@ -96,14 +125,25 @@ class Update:
             progress=progress,
             further={name: stack[piece].to(device, non_blocking=True) for name, stack in loaded.further.items()},
         )
-        batch |= onto(self.objective.drawn(finish.seed, loaded.views[piece], loaded.indices[piece]), device)
-        share = (piece.stop - piece.start) / self.batch
-        with autocast(self.precision, device):
-            loss, numbers = self.module(batch)
-        self.scaler.scale(loss * (share * self.world.size)).backward()  # DDP takes the mean over processes
+        return batch | onto(self.objective.drawn(finish.seed, loaded.views[piece], loaded.indices[piece]), device)
+
+    def _gradients(self, batch: Batch, count: int) -> dict[str, Tensor]:
+        """Adds the gradients of some pictures; their numbers are weighted by their share of the batch."""
+        device, share = self.world.device, count / self.batch
+        with fastest(device):
+            with autocast(self.precision, device):
+                loss, numbers = self.module(batch)
+            self.scaler.scale(loss * (share * self.world.size)).backward()  # DDP takes the mean over processes
         return {name: value.detach() * share for name, value in {"loss": loss, **numbers}.items()}
 
     def _descend(self, loss: Tensor) -> Tensor:
+        """Moves the parameters, and gives the norm of their gradients."""
+        try:
+            return self._moved(loss)
+        except torch.OutOfMemoryError as error:  # some parameters have moved, perhaps: it cannot be made again
+            raise self._full() from error
+
+    def _moved(self, loss: Tensor) -> Tensor:
         self.scaler.unscale_(self.optimizer)
         gradients = [each.grad for each in self.parameters if each.grad is not None]
         norm = torch.nn.utils.get_total_norm(gradients)
@@ -129,6 +169,7 @@ class Update:
         """Smaller pieces; the batch and its order stay."""
         if self.world.size > 1 or self.micro <= 2:
             raise self._full() from error
+        self.whole.forget()
         self.optimizer.zero_grad(set_to_none=True)
         torch.cuda.empty_cache()
         self.micro = max(2, self.micro // 4 * 2)
@@ -141,15 +182,19 @@ class Update:
         )
 
 
+def seed(number: int, device: torch.device) -> None:
+    """`torch.manual_seed` for this device and the CPU; for all others it takes a quarter of a millisecond."""
+    torch.default_generator.manual_seed(number)
+    if device.type == "cuda":
+        with torch.cuda.device(device):
+            torch.cuda.manual_seed(number)
+    elif device.type == "mps":
+        torch.mps.manual_seed(number)
+
+
 def onto(drawn: Drawn, device: torch.device) -> Batch:
     """What the samples' addresses decided, as tensors of a batch."""
     return {name: torch.from_numpy(rows).to(device, non_blocking=True) for name, rows in drawn.items()}
-
-
-def rates(optimizer: torch.optim.Optimizer, rate: float) -> None:
-    """Sets every group's learning rate: the schedule's, times the group's own factor."""
-    for group in optimizer.param_groups:
-        group["lr"] = rate * group["scale"]
 
 
 def named(source: Any, indices: Sequence[int] | Indices, most: int = 8) -> str:

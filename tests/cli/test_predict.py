@@ -128,7 +128,15 @@ def test_the_numbers_are_those_of_evaluation(run, model, photos: Path) -> None:
     outputs = answers(subject.model, source, subject.card.preprocess, 3, compute, broken, lambda *_: None).outputs
     *found, _ = run("predict", file, str(photos), "--json").json
     expected = -np.sort(-probabilities(outputs), axis=1)
-    assert np.array_equal([[entry["probability"] for entry in each["top"]] for each in found], expected)
+    assert np.allclose([[entry["probability"] for entry in each["top"]] for each in found], expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("precision", ["bf16", "int8"])
+def test_another_precision_says_nearly_the_same(run, model, photos: Path, precision: str) -> None:
+    words = ("predict", model(), str(photos), "--json", "--device", "cpu")
+    full, less = (run(*words, "--precision", kind).json[:-1] for kind in ("float32", precision))
+    for one, other in zip(full, less, strict=True):
+        assert one["probability"] == pytest.approx(other["probability"], abs=0.05)
 
 
 def test_csv_has_a_row_for_each_of_the_best_classes(run, model, photos: Path) -> None:
@@ -258,7 +266,12 @@ def test_a_path_that_does_not_exist_is_refused_before_anything_is_predicted(run,
         (["MODEL", "PHOTOS", "--batch", "0"], 2, "batch 0 is below 1"),
         (["MODEL", "PHOTOS", "--image", "big"], 2, "'big' is no size"),
         (["MODEL", "PHOTOS", "--image", "33"], 2, "33"),
-        (["MODEL", "PHOTOS", "--precision", "int8"], 2, "precision: 'int8' is not one of float32, bf16, fp16"),
+        (
+            ["MODEL", "PHOTOS", "--precision", "int4"],
+            2,
+            "precision: 'int4' is not one of float32, bf16, fp16, fp8, int8",
+        ),
+        (["MODEL", "PHOTOS", "--precision", "fp8", "--device", "cpu"], 2, "precision fp8 needs a GPU"),
         (["MODEL", "PHOTOS", "--device", "tpu"], 2, "device 'tpu' cannot be used"),
         (["MODEL", "PHOTOS", "--heads", "3"], 4, "heads are not clear"),
         (["MODEL", "PHOTOS/*.tif"], 2, "matches nothing"),

@@ -10,7 +10,7 @@ import pytest
 import torch
 from PIL import Image
 
-from patchwords.data import cache
+from patchwords.data import cache, loader
 from patchwords.data.broken import Broken
 from patchwords.data.cache import Held, hold
 from patchwords.data.loader import Cut, Loading, Prepare
@@ -18,8 +18,8 @@ from patchwords.data.preprocess import Preprocess
 from patchwords.data.sources.arrays import Arrays
 from patchwords.data.sources.files import Files
 from patchwords.data.sources.names import Names
-from patchwords.data.sources.source import Source
-from patchwords.data.transforms import CropKind, PaddedCrop, RandomCrop, WholeCrop
+from patchwords.data.sources.source import Source, Subset
+from patchwords.data.transforms import CropKind, PaddedCrop, RandomCrop, WholeCrop, prepare
 from patchwords.errors import DataError, ResourceError
 
 SQUASHED = Preprocess(size=(42, 56))
@@ -140,6 +140,31 @@ def test_small_arrays_are_padded_exactly_as_the_stream_pads_them() -> None:
     streamed = Cut(source, crop, preprocess, 1, seed=2)((indices, views)).images
     cached = held(source, crop, preprocess, channels=1).cut(crop, preprocess, CPU, seed=2, views=views, indices=indices)
     assert np.array_equal(cached.numpy(), streamed)
+
+
+def test_arrays_of_the_wanted_size_are_held_as_they_are_without_pillow(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> None:
+        raise AssertionError("decoded one by one")
+
+    monkeypatch.setattr(loader, "prepare", refused)
+    pixels = np.random.default_rng(0).integers(0, 256, (200, 8, 9, 3), dtype=np.uint8)
+    source = Subset(Arrays(pixels, np.arange(200) % 7, "train"), np.arange(199, 0, -1))
+    for crop in (None, PaddedCrop(), WholeCrop()):
+        found = held(source, crop, Preprocess(size=(8, 9)))
+        assert np.array_equal(found.images.numpy(), pixels[:0:-1].transpose(0, 3, 1, 2))
+        assert found.labels.tolist() == source.labels.tolist()
+        assert found.sizes.tolist() == [[8, 9]] * 199
+        assert found.indices.tolist() == list(range(199))
+
+
+@pytest.mark.parametrize(
+    "preprocess", [Preprocess(size=(8, 9), fit="crop"), Preprocess(size=(9, 8))], ids=["fit", "size"]
+)
+def test_arrays_that_must_be_changed_are_changed(preprocess: Preprocess) -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (5, 8, 9, 3), dtype=np.uint8)
+    found = held(Arrays(pixels, np.arange(5), "train"), None, preprocess)
+    wanted = [prepare(picture, preprocess, 3) for picture in pixels]
+    assert np.array_equal(found.images.numpy(), np.stack(wanted))
 
 
 def test_for_evaluation_the_pictures_are_what_evaluation_sees(photos: Files) -> None:

@@ -10,6 +10,7 @@ import pytest
 from PIL import Image
 
 from patchwords.data import loader, workers
+from patchwords.data.arena import Arena
 from patchwords.data.broken import Broken
 from patchwords.data.loader import Cut, Loading, Pictures, Prepare, joined, scored, shown
 from patchwords.data.order import Order, share
@@ -148,8 +149,8 @@ def test_a_worker_that_is_killed_changes_nothing(photos: Files, monkeypatch: pyt
     process = workers._Member.__init__
     killed = []
 
-    def weak(self: workers._Member, work: Callable) -> None:
-        process(self, work)
+    def weak(self: workers._Member, work: Callable, arena: Arena) -> None:
+        process(self, work, arena)
         if len(killed) < 2:
             killed.append(self.process.kill())
 

@@ -21,6 +21,7 @@ from patchwords.data.transforms import (
     cut_stack,
     normalise,
     prepare,
+    shifted,
     standardise,
     whole_box,
 )
@@ -331,3 +332,25 @@ def test_whole_boxes_are_centred() -> None:
     found = whole_box(IMAGENET, np.array([[256, 256], [256, 512], [512, 256], [100, 50]]))
     assert found[:3].tolist() == [[16, 16, 240, 240], [16, 144, 240, 368], [144, 16, 368, 240]]
     assert np.allclose(found[3], [50 - 21.875, 25 - 21.875, 50 + 21.875, 25 + 21.875])
+
+
+def test_a_compiler_takes_the_numbers_of_a_preprocess_as_they_are() -> None:
+    images = torch.rand(2, 3, 4, 5, requires_grad=True)
+    with torch.inference_mode():
+        standardise(images, IMAGENET)  # whoever asks first, a backward pass may come to them later
+    compiled = torch.compile(lambda x: standardise(x, IMAGENET), backend="eager")
+    found = compiled(images)
+    found.sum().backward()
+    assert torch.equal(found, standardise(images, IMAGENET))
+    assert images.grad is not None
+
+
+def test_shifted_pictures_move_by_whole_pixels_and_leave_black_behind() -> None:
+    stack = torch.randint(1, 256, (4, 2, 5, 6), dtype=torch.uint8)
+    starts = np.array([[0.0, 0.0], [2.0, -1.0], [-2.0, 2.0], [1.0, 0.0]])
+    found = shifted(stack, starts, 2)
+    for picture, seen, (top, left) in zip(stack, found, starts.astype(int).tolist(), strict=True):
+        for row, col in np.ndindex(5, 6):
+            inside = 0 <= row + top < 5 and 0 <= col + left < 6
+            wanted = picture[:, row + top, col + left] if inside else torch.zeros(2, dtype=torch.uint8)
+            assert torch.equal(seen[:, row, col], wanted)

@@ -5,12 +5,15 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from patchwords.data import workers
@@ -36,6 +39,10 @@ def large(number: int) -> bytes:
     return bytes([number]) * 4_000_000  # far more than a pipe holds
 
 
+def pixels(number: int) -> np.ndarray:
+    return np.random.default_rng(number).integers(0, 256, (100, 500), dtype=np.uint8)
+
+
 def refuse(number: int) -> int:
     if number == 3:
         raise DataError("picture 3 is torn")
@@ -58,12 +65,13 @@ class Once:
 
     marker: Path
     number: signal.Signals
+    work: Callable[[int], Any] = square
 
-    def __call__(self, task: int) -> int:
+    def __call__(self, task: int) -> Any:
         if task == 3 and not self.marker.exists():
             self.marker.touch()
             os.kill(os.getpid(), self.number)
-        return task * task
+        return self.work(task)
 
 
 def ordered(
@@ -72,10 +80,11 @@ def ordered(
     count: int,
     timeout: float = TIMEOUT,
     notes: list[str] | None = None,
-) -> Iterator[object]:
-    return workers.ordered(
-        work, tasks, workers=count, timeout=timeout, note=(notes if notes is not None else []).append
-    )
+    room: int = 0,
+    stop: threading.Event | None = None,
+) -> Iterator[Any]:
+    note = (notes if notes is not None else []).append
+    return workers.ordered(work, tasks, workers=count, timeout=timeout, note=note, room=room, stop=stop)
 
 
 def is_gone(process: int) -> bool:
@@ -118,6 +127,57 @@ def test_results_larger_than_a_pipe_come_whole(count: int) -> None:
         assert found == large(number)
 
 
+# Shared memory
+
+
+@pytest.mark.parametrize("room", [0, 1 << 12, 1 << 16, 1 << 20], ids=["none", "too little", "just enough", "plenty"])
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_arrays_come_whole_and_in_order_however_much_room_there_is(count: int, room: int) -> None:
+    for number, found in enumerate(ordered(pixels, range(40), count, room=room)):
+        assert np.array_equal(found, pixels(number))
+
+
+def test_results_that_are_kept_stay_as_they_are_while_others_come() -> None:
+    kept = list(ordered(pixels, range(60), 2, room=1 << 16))  # far more than there are slots
+    for number, found in enumerate(kept):
+        assert np.array_equal(found, pixels(number))
+
+
+def test_slots_are_used_again_so_that_none_runs_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = []
+    take = workers.Arena.take
+    monkeypatch.setattr(workers.Arena, "take", lambda self: taken.append(take(self)) or taken[-1])
+    for found in ordered(pixels, range(100), 2, room=1 << 16):
+        assert found.shape == (100, 500)
+    assert None not in taken
+    assert len(set(taken)) < 2 * workers.SLOTS
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_lost_process_changes_no_array(count: int, number: signal.Signals, tmp_path: Path) -> None:
+    notes: list[str] = []
+    work = Once(tmp_path / "lost", number, pixels)
+    timeout = TIMEOUT if number == signal.SIGKILL else 0.5
+    for place, found in enumerate(ordered(work, range(30), count, timeout, notes, room=1 << 16)):
+        assert np.array_equal(found, pixels(place))
+    assert len(notes) == 1
+
+
+def test_an_error_gives_its_slot_back() -> None:
+    results = ordered(refuse, range(9), 1, room=1 << 16)
+    with pytest.raises(DataError, match="picture 3 is torn"):
+        list(results)
+
+
+def test_asked_to_stop_it_ends_even_if_nobody_answers(tmp_path: Path) -> None:
+    stop = threading.Event()
+    results = ordered(Once(tmp_path / "hung", signal.SIGSTOP), range(12), 1, stop=stop)
+    threading.Timer(0.3, stop.set).start()
+    assert list(results) == [0, 1, 4]
+    assert children() == []
+
+
 def test_there_may_be_no_limit_to_the_time_of_a_task() -> None:
     assert list(ordered(square, range(5), 2, timeout=float("inf"))) == [0, 1, 4, 9, 16]
 
@@ -128,7 +188,7 @@ def test_tasks_are_taken_no_further_ahead_than_they_are_shared_out() -> None:
         for _ in range(5):
             next(results)
         time.sleep(0.1)
-        assert next(taken) <= 5 + 2 * workers.AHEAD + 1
+        assert next(taken) <= 5 + 2 * 2 * workers.AHEAD  # given to two processes, and done before their turn
 
 
 def test_as_many_processes_as_cores_up_to_sixteen(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -275,10 +335,12 @@ LEADER = """
 import itertools, sys, time
 from patchwords.data import workers
 
-def work(number):
-    return bytes(2_000_000) if len(sys.argv) > 1 else number
+import numpy
 
-results = workers.ordered(work, itertools.count(), workers=3, timeout=60, note=print)
+def work(number):
+    return {"idle": number, "pipe": bytes(2_000_000), "shared": numpy.zeros(2_000_000)}[sys.argv[1]]
+
+results = workers.ordered(work, itertools.count(), workers=3, timeout=60, note=print, room=20_000_000)
 next(results)
 with open(f"/proc/self/task/{__import__('os').getpid()}/children") as file:
     print(file.read(), flush=True)
@@ -286,10 +348,16 @@ time.sleep(60)
 """
 
 
-@pytest.mark.parametrize("size", [[], ["large"]], ids=["idle", "with an answer in hand"])
-def test_no_process_outlives_a_leader_that_was_killed(size: list[str]) -> None:
+def shared_files() -> list[str]:
+    """Memory that has a name, and would stay for ever."""
+    return sorted(os.listdir("/dev/shm")) if os.path.isdir("/dev/shm") else []
+
+
+@pytest.mark.parametrize("answer", ["idle", "pipe", "shared"])
+def test_no_process_and_no_memory_outlives_a_leader_that_was_killed(answer: str) -> None:
     children()  # skips where there is no such file
-    leader = subprocess.Popen([sys.executable, "-c", LEADER, *size], stdout=subprocess.PIPE, text=True)
+    before = shared_files()
+    leader = subprocess.Popen([sys.executable, "-c", LEADER, answer], stdout=subprocess.PIPE, text=True)
     assert leader.stdout is not None
     found = [int(word) for word in leader.stdout.readline().split()]
     leader.kill()
@@ -300,6 +368,7 @@ def test_no_process_outlives_a_leader_that_was_killed(size: list[str]) -> None:
     while not all(is_orphan_gone(process) for process in found) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert [process for process in found if not is_orphan_gone(process)] == []
+    assert not set(shared_files()) - set(before)
 
 
 def is_orphan_gone(process: int) -> bool:

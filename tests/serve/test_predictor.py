@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,6 +28,8 @@ from patchwords.models.names import Config
 from patchwords.serve.given import Paths
 from patchwords.serve.prediction import Prediction
 from patchwords.serve.predictor import Predictor
+from patchwords.speed.precision import Working
+from patchwords.speed.prepare import ready
 from patchwords.weights.card import Card
 from patchwords.weights.subject import Subject, open_subject
 
@@ -79,10 +82,17 @@ def test_the_same_logits_as_evaluation(subject: Opening, files: Path) -> None:
     source = Paths(sorted(map(str, files.iterdir())))
     compute = Compute(batch=64, loading=Loading(workers=0))
     broken = Broken(0.0, len(source), print)
-    outputs = answers(opened.model, source, opened.card.preprocess, 3, compute, broken, lambda *_: None).outputs
+    prepared = ready(opened.model, device=torch.device("cpu"), precision="float32")
+    plain, exact = (
+        answers(model, source, opened.card.preprocess, 3, compute, broken, lambda *_: None).outputs
+        for model in (opened.model, prepared)
+    )
     predicted = list(Predictor(opened, device="cpu").predict_source(source))
-    assert np.array_equal(np.stack([each.logits for each in predicted]), outputs)  # type: ignore[union-attr]
-    assert np.array_equal(np.stack([each.chances for each in predicted]), probabilities(outputs))  # type: ignore[union-attr]
+    logits, chances = (np.stack([getattr(each, name) for each in predicted]) for name in ("logits", "chances"))
+    assert np.array_equal(logits, exact)
+    assert np.array_equal(chances, probabilities(exact))
+    assert np.allclose(logits, plain, atol=1e-5)  # packed layers add in another order
+    assert np.allclose(chances, probabilities(plain), atol=1e-6)
 
 
 def test_one_many_and_a_source_agree(predictor: Predictor, files: Path) -> None:
@@ -274,7 +284,7 @@ def test_a_model_without_classes_is_refused(small_configs: dict[str, Config]) ->
 def test_wrong_settings_are_refused(subject: Opening, tmp_path: Path) -> None:
     for message, settings in {
         "batch 0": {"batch": 0},
-        "precision: 'bf61' is not one of float32, bf16, fp16; did you mean bf16": {"precision": "bf61"},
+        "precision: 'bf61' is not one of float32, bf16, fp16, fp8, int8; did you mean bf16": {"precision": "bf61"},
         "fp16 needs a GPU": {"precision": "fp16"},
         "device 'gpu' cannot be used": {"device": "gpu"},
         "give them to open_subject": {"image": 64},
@@ -302,10 +312,29 @@ def test_weights_that_are_spoiled_are_an_error(subject: Opening) -> None:
         list(Predictor(opened, device="cpu").predict_many(pictures(2)))
 
 
-def test_half_precision_is_near(subject: Opening) -> None:
+@pytest.mark.parametrize("precision", ["bf16", "int8"])
+def test_less_precision_is_near(subject: Opening, precision: Working) -> None:
     opened, picture = subject(), pictures(1)[0]
-    full, half = (Predictor(opened, device="cpu", precision=kind) for kind in ("float32", "bf16"))  # type: ignore[arg-type]
-    assert full.predict(picture).probability == pytest.approx(half.predict(picture).probability, abs=0.05)
+    full, less = (Predictor(opened, device="cpu", precision=kind).predict(picture) for kind in ("float32", precision))
+    assert full.probability == pytest.approx(less.probability, abs=0.05)
+    assert not np.array_equal(full.logits, less.logits)
+
+
+def test_the_model_is_made_ready_once_and_stays_as_it_is(subject: Opening, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened, asked = subject(), []
+    before = {key: value.clone() for key, value in opened.model.state_dict().items()}
+
+    def watched(model: nn.Module, **settings: Any) -> Callable[[torch.Tensor], torch.Tensor]:
+        asked.append(settings)
+        return ready(model, **settings | {"compiled": False})
+
+    monkeypatch.setattr("patchwords.serve.predictor.ready", watched)
+    predictor = Predictor(opened, device="cpu", precision="bf16", compiled=True)
+    assert asked == [{"device": torch.device("cpu"), "precision": "bf16", "compiled": True}]
+    list(predictor.predict_many(pictures(3)))
+    predictor.predict(pictures(1)[0], attention=True)
+    assert len(asked) == 1
+    assert all(torch.equal(value, before[key]) for key, value in opened.model.state_dict().items())
 
 
 def test_threads_may_share_it(predictor: Predictor, files: Path) -> None:

@@ -5,12 +5,15 @@ from functools import partial
 import pytest
 import torch
 
+from patchwords.errors import UsageError
 from patchwords.layers.unit import Unit
 from patchwords.models.names import Config
 from patchwords.objectives.supervised import Classification, Supervised
-from patchwords.speed.prepare import prepare
+from patchwords.speed.kernels.available import chosen
+from patchwords.speed.prepare import prepare, ready
 
-pytestmark = pytest.mark.parametrize("small_config", ["plain", "hybrid"], indirect=True)
+CPU = torch.device("cpu")
+both = pytest.mark.parametrize("small_config", ["plain", "hybrid"], indirect=True)
 
 
 @pytest.fixture(autouse=True)
@@ -24,6 +27,20 @@ def objective(small_config: Config) -> Classification:
     return Classification(small_config.build(), Supervised())
 
 
+def prepared(objective: Classification, *, recomputed: bool, compiled: bool) -> list[str]:
+    notes: list[str] = []
+    prepare(
+        objective,
+        kernels="auto",
+        recomputed=recomputed,
+        compiled=compiled,
+        device=CPU,
+        precision="float32",
+        note=notes.append,
+    )
+    return notes
+
+
 def recomputed(objective: Classification) -> list[bool]:
     return ["forward" in vars(each) for each in objective.modules() if isinstance(each, Unit)]
 
@@ -32,39 +49,84 @@ def is_compiled(objective: Classification) -> bool:
     return objective._compiled_call_impl is not None
 
 
+@both
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("again", [False, True])
 def test_each_is_done_where_it_is_asked_for_and_nowhere_else(
     objective: Classification, again: bool, compiled: bool
 ) -> None:
-    prepare(objective, recomputed=again, compiled=compiled)
+    assert prepared(objective, recomputed=again, compiled=compiled) == []  # a CPU has no other kernels to speak of
     assert all(recomputed(objective)) if again else not any(recomputed(objective))
     assert is_compiled(objective) == compiled
     assert not any(each._compiled_call_impl is not None for each in objective.model.modules())  # one graph, not many
 
 
+@both
 def test_names_values_and_modes_stay(objective: Classification) -> None:
     before = {name: each.clone() for name, each in objective.state_dict().items()}
-    prepare(objective, recomputed=True, compiled=True)
+    prepared(objective, recomputed=True, compiled=True)
     after = objective.state_dict()
     assert list(after) == list(before)
     assert all(torch.equal(after[name], before[name]) for name in before)
     assert objective.training
 
 
+@both
 def test_the_compiler_sees_the_recomputation(objective: Classification, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[list[bool]] = []
     monkeypatch.setattr(Classification, "compile", lambda self: seen.append(recomputed(self)))
-    prepare(objective, recomputed=True, compiled=True)
+    prepared(objective, recomputed=True, compiled=True)
     assert len(seen) == 1
     assert all(seen[0])
 
 
+@both
 def test_the_loss_is_the_same_when_units_run_again(objective: Classification, small_config: Config) -> None:
     batch = {"image": torch.rand(2, 3, *small_config.image), "target": torch.eye(5)[:2]}
     before, _ = objective(batch)
-    prepare(objective, recomputed=True, compiled=False)
+    prepared(objective, recomputed=True, compiled=False)
     after, _ = objective(batch)
     assert torch.equal(before, after)
     after.backward()
     assert all(each.grad is not None for each in objective.parameters())
+
+
+@both
+def test_a_model_that_is_made_ready_answers_as_before_and_stays_as_it_is(small_config: Config) -> None:
+    model = small_config.build()
+    answer = ready(model, device=CPU, precision="float32")
+    images = torch.randn(3, 3, *small_config.image)
+    assert model.training
+    assert not any("forward" in vars(each) for each in model.modules())
+    with torch.no_grad():
+        torch.testing.assert_close(answer(images), model.eval()(images), atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("device", "precision", "compiled", "reason"),
+    [
+        ("cpu", "bf16", False, "the device is cpu"),
+        ("cuda", "float32", False, "the precision is float32"),
+        ("cuda", "bf16", True, "compile makes its own"),
+    ],
+)
+def test_kernels_that_cannot_be_used_are_refused_or_left_with_the_reason(
+    device: str, precision: str, compiled: bool, reason: str
+) -> None:
+    found, sentence = chosen("auto", torch.device(device), precision, compiled=compiled)
+    assert found is None
+    assert reason in sentence
+    with pytest.raises(UsageError, match=reason):
+        chosen("fused", torch.device(device), precision, compiled=compiled)
+
+
+def test_a_machine_without_triton_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("patchwords.speed.kernels.available.find_spec", lambda name: None)
+    assert chosen("auto", torch.device("cuda"), "bf16", compiled=False) == (
+        None,
+        "kernels: plain (Triton is not installed)",
+    )
+
+
+def test_plain_kernels_are_taken_where_they_are_asked_for() -> None:
+    assert chosen("plain", torch.device("cuda"), "bf16", compiled=False) == (None, "kernels: plain (as asked)")

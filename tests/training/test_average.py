@@ -41,7 +41,7 @@ def test_the_average_is_the_recurrence_written_out(decay: float) -> None:
     wanted = {name: tensor.double() for name, tensor in values(model).items()}
     for step in range(10):
         moved(model)
-        average.update(model, step)
+        average.update(step)
         kept = min(decay, (1 + step) / (10 + step))
         for name, tensor in values(model).items():
             wanted[name] = kept * wanted[name] + (1 - kept) * tensor.double() if name != "seen" else tensor.double()
@@ -56,7 +56,7 @@ def test_the_average_keeps_less_of_the_start_at_first() -> None:
     average = Average(model, 0.9999)
     start = values(model)["weight"]
     moved(model)
-    average.update(model, 0)
+    average.update(0)
     torch.testing.assert_close(average.state()["weight"], 0.1 * start + 0.9 * model.weight.detach())
 
 
@@ -66,7 +66,7 @@ def test_inside_the_model_is_the_average_and_afterwards_what_it_was(
     model = randomised(small_config.build())
     average = Average(model, 0.5)
     moved(model)
-    average.update(model, 20)
+    average.update(20)
     before, wanted = values(model), {name: tensor.clone() for name, tensor in average.state().items()}
     assert not same(before, wanted)
     with average.applied(model):
@@ -99,13 +99,13 @@ def test_a_restored_average_goes_on_to_the_same_bits() -> None:
     first = Average(model, 0.9)
     for step in range(3):
         moved(model)
-        first.update(model, step)
+        first.update(step)
     saved = {name: tensor.clone() for name, tensor in first.state().items()}
-    second = Average(build("ViT-Digits/2"), 0.9)
+    second = Average(model, 0.9)
     second.restore(saved)
     moved(model)
-    first.update(model, 3)
-    second.update(model, 3)
+    first.update(3)
+    second.update(3)
     assert same(first.state(), second.state())
     assert not same(first.state(), saved)
 

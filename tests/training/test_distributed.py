@@ -3,6 +3,9 @@
 import multiprocessing
 import os
 import socket
+import threading
+import time
+from collections.abc import Callable
 from multiprocessing.connection import Connection
 
 import pytest
@@ -49,6 +52,26 @@ def test_automatic_is_a_gpu_where_there_is_one(
     assert choose("cuda:0", 1) == torch.device("cuda:0")  # what was named stays
 
 
+def test_nobody_holds_what_was_shared_when_the_answer_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread of gloo that lets go of a tensor while the interpreter ends would abort the process."""
+    threads = []
+
+    def shares(tensor: torch.Tensor, *_: object, **__: object) -> None:
+        threads.append(threading.Thread(target=lambda held: time.sleep(0.2), args=(tensor,)))
+        threads[-1].start()
+
+    monkeypatch.setattr(torch.distributed, "all_reduce", shares)
+    here = World(0, 2, torch.device("cpu"))
+    asked: list[Callable[[], object]] = [
+        lambda: here.most(3),
+        lambda: here.total(torch.ones(2)),
+    ]
+    for ask in asked:
+        ask()
+        threads[-1].join(0.1)  # it is on its last lines
+        assert not threads[-1].is_alive()
+
+
 def agree(rank: int, port: int, told: Connection) -> None:
     """What one of two processes finds."""
     os.environ |= {"WORLD_SIZE": "2", "RANK": str(rank), "LOCAL_RANK": str(rank)}
@@ -63,7 +86,7 @@ def agree(rank: int, port: int, told: Connection) -> None:
         found = {
             "most": here.most(-5 + here.rank),
             "total": here.total(torch.tensor([1.0, here.rank])).tolist(),
-            "gathered": here.gathered([here.rank]),
+            "gathered": here.gathered([here.rank] * (here.rank + 1)),
             "told": here.told(f"from {here.rank}"),
             "gradient": weight.grad.tolist(),
         }
@@ -85,7 +108,7 @@ def test_two_processes_agree() -> None:
     found = {
         "most": -4,
         "total": [2.0, 1.0],
-        "gathered": [[0], [1]],
+        "gathered": [[0], [1, 1]],
         "told": "from 0",
         "gradient": [[1.5, 1.5]],  # the mean of both
     }

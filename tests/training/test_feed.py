@@ -1,16 +1,28 @@
 """The batches of a run: the same from files and from a cache, from any step, for any number of processes."""
 
+import io
+import multiprocessing
+import threading
+from contextlib import closing
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
+from PIL import Image
+from torch import Tensor
 
+from patchwords.data import loader, nvjpeg
 from patchwords.data.broken import Broken
 from patchwords.data.cache import Held, hold
 from patchwords.data.loader import Cut, Loading, Prepare
 from patchwords.data.order import Order, share
 from patchwords.data.preprocess import Preprocess
 from patchwords.data.sources.arrays import Arrays
-from patchwords.data.transforms import CropKind, PaddedCrop, WholeCrop
+from patchwords.data.sources.files import Files
+from patchwords.data.sources.names import Names
+from patchwords.data.transforms import CropKind, PaddedCrop, RandomCrop, WholeCrop
+from patchwords.errors import DataError, UsageError
 from patchwords.training import feed
 from patchwords.training.distributed import World
 from patchwords.training.feed import Cached, Streamed, judged, judged_held
@@ -103,6 +115,69 @@ def test_every_picture_is_judged_once_by_one_process(
             wanted = source.images[loaded.indices].transpose(0, 3, 1, 2)
             assert np.array_equal(loaded.images.numpy(), wanted)
     assert sorted(seen) == list(range(COUNT))
+
+
+# Ahead of time
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_a_feed_that_is_left_leaves_no_thread_and_no_process(source: Arrays, count: int) -> None:
+    before = threading.active_count()
+    with closing(streamed(source, WholeCrop(), count=count).batches(0, 1000)) as batches:
+        next(batches)
+        assert threading.active_count() > before
+    assert threading.active_count() == before
+    assert multiprocessing.active_children() == []
+
+
+def test_an_error_in_a_feed_comes_out_of_it(source: Arrays) -> None:
+    broken = Arrays(source.images.astype(np.int16), source.labels, "train")  # type: ignore[arg-type]
+    with pytest.raises(DataError, match="none of the pictures can be read"):
+        list(streamed(broken, WholeCrop()).batches(0, 2))
+    assert multiprocessing.active_children() == []
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_batches_that_the_device_cuts_are_those_that_come_cut(
+    count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loader, "CHUNK", 3)
+    files, plain = photos(tmp_path), Preprocess(size=(16, 20))
+    monkeypatch.setattr(nvjpeg, "decode", by_pillow)
+    found = {}
+    for decoder in ("pillow", "nvjpeg"):
+        monkeypatch.setattr(feed, "chosen", lambda *_, decoder=decoder: decoder)
+        cut = Cut(files, RandomCrop(scale=(0.5, 1.0)), plain, 3, seed=4)
+        loading, broken = Loading(workers=count), Broken(0.5, len(files), lambda note: None)
+        found[decoder] = list(Streamed(cut, Order(4, len(files)), BATCH, slice(None), loading, broken).batches(0, 4))
+        assert list(broken.found) == ["3.jpg"]
+    for one, other in zip(found["pillow"], found["nvjpeg"], strict=True):
+        assert (one.images.int() - other.images.int()).abs().max() <= 1
+        assert torch.equal(one.labels, other.labels)
+        assert np.array_equal(one.indices, other.indices)
+        assert np.array_equal(one.views, other.views)
+
+
+def photos(folder: Path) -> Files:
+    """Ten JPEG files, one of them torn."""
+    names = [f"{number}.jpg" for number in range(10)]
+    rows, cols = np.mgrid[0:50, 0:60]
+    for number, name in enumerate(names):
+        waves = [128 + 90 * np.sin(rows / 9 + shift) * np.cos(cols / 11 - number) for shift in (0, 1, 2)]
+        Image.fromarray(np.stack(waves, axis=2).astype(np.uint8)).save(folder / name, quality=92)
+    (folder / "3.jpg").write_bytes((folder / "3.jpg").read_bytes()[:-300])
+    return Files(folder, Names(names), np.arange(10))
+
+
+def by_pillow(files: list[Tensor], device: torch.device) -> list[Tensor]:
+    images = [Image.open(io.BytesIO(file.numpy().tobytes())) for file in files]
+    return [torch.from_numpy(np.array(image)).permute(2, 0, 1) for image in images]
+
+
+def test_a_decoder_that_is_not_there_is_refused_before_the_first_step(source: Arrays) -> None:
+    loading = Loading(workers=0, decoder="nvjpeg")
+    with pytest.raises(UsageError, match="nvjpeg"):
+        Streamed(Cut(source, WholeCrop(), GREY, 1, 4), Order(4, COUNT), BATCH, slice(None), loading, quiet(source))
 
 
 @pytest.mark.parametrize("cache", [False, True])

@@ -84,7 +84,7 @@ def test_the_largest_power_of_two_that_fits_is_found_by_trying(
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (1.0 / fit.SPARED, 2.0))
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
     monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda device: None)
-    monkeypatch.setattr(fit, "prepare", lambda model, recomputed, compiled: None)
+    monkeypatch.setattr(fit, "prepare", lambda model, **settings: None)
     model = SimpleNamespace(to=lambda device: model, train=lambda: None, zero_grad=lambda set_to_none: None)
     assert fit._largest(Recipe(), model, gpu()) == size  # type: ignore[arg-type]
     assert all(count <= LARGEST for count in tried)
@@ -93,7 +93,9 @@ def test_the_largest_power_of_two_that_fits_is_found_by_trying(
 # Pieces for a CPU
 
 
-@pytest.mark.parametrize("name", ["ViT-Digits/2", "ViT-Ti/16", "ViT-B/16", "ViT-B/16@384", "ViT-L/16", "ViT-G/14"])
+@pytest.mark.parametrize(
+    "name", ["ViT-Digits/2", "ViT-Ti/16", "ViT-B/16", "ViT-B/16@384", "ViT-L/16", "ViT-G/14", "Swin-L@384"]
+)
 def test_pieces_on_a_cpu_are_pairs_that_fit_and_larger_models_take_fewer(name: str) -> None:
     found = piece(read(name), 4096)
     assert found >= 2
@@ -102,9 +104,13 @@ def test_pieces_on_a_cpu_are_pairs_that_fit_and_larger_models_take_fewer(name: s
 
 
 def test_a_larger_model_takes_fewer_at_a_time() -> None:
-    counts = [piece(read(name), 4096) for name in ("ViT-Ti/16", "ViT-S/16", "ViT-B/16", "ViT-L/16", "ViT-L/16@384")]
-    assert counts == sorted(counts, reverse=True)
-    assert len(set(counts)) == len(counts)
+    for names in (
+        ("ViT-Ti/16", "ViT-S/16", "ViT-B/16", "ViT-L/16", "ViT-L/16@384"),
+        ("Swin-T", "Swin-S", "Swin-B", "Swin-B@384"),
+    ):
+        counts = [piece(read(name), 4096) for name in names]
+        assert counts == sorted(counts, reverse=True)
+        assert len(set(counts)) == len(counts)
 
 
 def test_a_small_batch_is_taken_whole_even_if_it_is_odd() -> None:
@@ -117,9 +123,16 @@ def test_an_odd_batch_that_is_mixed_can_be_settled(model: Any) -> None:
     assert settled(recipe, model, 100, CPU).micro == 7
 
 
-def test_the_activations_of_a_piece_stay_below_the_limit() -> None:
-    """Measured: what autograd keeps of one picture of ViT-Ti/16, times the piece."""
-    config = replace(read("ViT-Ti/16"), image=(64, 64), depth=3)  # type: ignore[type-var]
+@pytest.mark.parametrize(
+    "config",
+    [
+        replace(read("ViT-Ti/16"), image=(64, 64), depth=3),  # type: ignore[type-var]
+        replace(read("Swin-T"), image=(64, 64), depths=(2, 2, 2, 1)),  # type: ignore[type-var]
+    ],
+    ids=lambda config: config.kind,
+)
+def test_the_activations_of_a_piece_stay_below_the_limit(config: Config) -> None:
+    """Measured: what autograd keeps of one picture, times the piece."""
     model = config.build()
     kept: dict[int, int] = {}
     parameters = {each.untyped_storage().data_ptr() for each in model.parameters()}

@@ -98,7 +98,7 @@ def move(keeper: RunKeeper, update: Update, step: int) -> None:
     update(Loaded(images, torch.arange(4), np.arange(4), np.full(4, step)), step, 0.0)
     keeper.objective.get_buffer("seen").add_(1)
     if keeper.average:
-        keeper.average.update(keeper.objective.model, step)
+        keeper.average.update(step)
 
 
 def everything(keeper: RunKeeper) -> dict[str, Tensor]:

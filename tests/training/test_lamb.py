@@ -45,6 +45,19 @@ def test_a_weight_that_joins_later_is_corrected_from_its_own_first_step() -> Non
     assert [optimizer.state[each]["step"].item() for each in (early, late)] == [2, 1]
 
 
+@pytest.mark.parametrize("betas", [(0.9, 0.999), (0.0, 0.0), (0.5, 0.999999)])
+@pytest.mark.parametrize("steps", [1, 2, 1000])
+def test_the_correction_is_exact_where_a_beta_is_almost_one(betas: tuple[float, float], steps: int) -> None:
+    """In single precision 1 - 0.999999 has two digits left; the moments of a constant gradient are its own."""
+    x = weight(3.0, gradient=(2.0,))
+    optimizer = Lamb([{"params": [x], "decays": False}], lr=0.01, betas=betas, epsilon=1e-12)
+    optimizer.state[x] |= {"step": torch.tensor(steps - 1.0)}
+    optimizer.state[x] |= {"exp_avg": torch.tensor([2 * (1 - betas[0] ** (steps - 1))])}
+    optimizer.state[x] |= {"exp_avg_sq": torch.tensor([4 * (1 - betas[1] ** (steps - 1))])}
+    optimizer.step()
+    assert_close(x.detach(), torch.tensor([3.0 - 0.01]), rtol=1e-6, atol=0.0)
+
+
 def test_the_decay_is_part_of_what_is_scaled() -> None:
     x = weight(3.0, 4.0, gradient=(0.0, 0.0))
     lamb(x, decay=0.5).step()

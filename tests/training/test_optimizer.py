@@ -21,7 +21,7 @@ from patchwords.models.build import build as build_model
 from patchwords.models.names import Config
 from patchwords.settings import read, write
 from patchwords.training.groups import groups
-from patchwords.training.optimizer import SGD, Adam, AdamW, Lamb, OptimizerKind, build, restore, scaled, state
+from patchwords.training.optimizer import SGD, Adam, AdamW, Lamb, OptimizerKind, build, rates, restore, scaled, state
 from patchwords.training.schedule import Schedule
 
 CPU = torch.device("cpu")
@@ -188,7 +188,9 @@ def test_a_state_moves_to_the_gpu_and_back(kind: OptimizerKind) -> None:
     restore(moved, tensors, scalars)
     found, again = state(moved)
     assert same({name: tensor.cpu() for name, tensor in found.items()}, tensors)
-    assert again == scalars
+    assert [group["names"] for group in again["groups"]] == [group["names"] for group in scalars["groups"]]
+    assert [group["lr"] for group in again["groups"]] == pytest.approx([group["lr"] for group in scalars["groups"]])
+    assert (again["kind"], again["slots"]) == (scalars["kind"], scalars["slots"])
     assert {tensor.device.type for name, tensor in found.items() if not name.endswith(".step")} == {"cuda"}
     for parameter in there.parameters():
         parameter.grad = torch.ones_like(parameter)
@@ -220,6 +222,33 @@ def test_restoring_replaces_what_was_there_and_takes_copies() -> None:
     assert same(state(again)[0], kept)
     train(other, again, range(1))
     assert same(tensors, kept)
+
+
+def test_rates_that_are_tensors_stay_the_tensors_that_they_are() -> None:
+    """As they are on a GPU, where a step that was recorded reads them."""
+    model, optimizer = started(KINDS["adamw"])
+    plain, numbers = started(KINDS["adamw"])
+    for group in optimizer.param_groups:
+        group["lr"] = torch.tensor(group["lr"])
+    kept = [group["lr"] for group in optimizer.param_groups]
+    for step in range(3):
+        for each, some in ((model, optimizer), (plain, numbers)):
+            for parameter in each.parameters():
+                parameter.grad = torch.full_like(parameter, 1.0 + step)
+            rates(some, 0.01 / (1 + step))
+            some.step()
+    assert all(group["lr"] is lr for group, lr in zip(optimizer.param_groups, kept, strict=True))
+    for name, tensor in plain.state_dict().items():
+        torch.testing.assert_close(model.state_dict()[name], tensor)
+    tensors, scalars = state(optimizer)
+    json.dumps(scalars)
+    saved = {name: tensor.clone() for name, tensor in tensors.items()}
+    rates(optimizer, 1.0)
+    restore(optimizer, saved, scalars)
+    assert all(group["lr"] is lr for group, lr in zip(optimizer.param_groups, kept, strict=True))
+    assert [float(lr) for lr in kept] == [group["lr"] for group in scalars["groups"]]
+    restore(numbers, saved, scalars)  # and a CPU goes on with it
+    assert [group["lr"] for group in numbers.param_groups] == [group["lr"] for group in scalars["groups"]]
 
 
 def test_parameters_without_a_gradient_have_no_state_and_need_none(tmp_path: Path) -> None:

@@ -16,8 +16,8 @@ from patchwords.errors import UsageError
 from patchwords.models.build import blank, configure
 from patchwords.training import recipe
 from patchwords.training.optimizer import SGD, AdamW, Lamb
-from patchwords.training.recipe import HOW, DataRecipe, Recipe, read
-from patchwords.training.run.same import unchanged
+from patchwords.training.recipe import BITS, HOW, DataRecipe, Recipe, read
+from patchwords.training.run.same import how, unchanged
 from patchwords.training.run.toml import toml
 from patchwords.training.schedule import Schedule
 
@@ -278,7 +278,7 @@ STORED = Recipe(
 
 
 def test_what_may_change_on_resume_exists() -> None:
-    assert set(HOW) <= settings.dotted(settings.write(Recipe())).keys()
+    assert {*HOW, *BITS} <= settings.dotted(settings.write(Recipe())).keys()
 
 
 @pytest.mark.parametrize("key", HOW)
@@ -286,6 +286,27 @@ def test_how_a_run_is_computed_may_change_on_resume(key: str) -> None:
     before = settings.dotted(settings.write(STORED))[key]
     value = not before if isinstance(before, bool) else before + 2
     assert settings.dotted(settings.write(unchanged(STORED, None, {key: value})))[key] == value
+
+
+LAST_BITS: dict[str, Any] = {
+    "data.decoder": "pillow",
+    "micro": 32,
+    "compile": True,
+    "recompute": True,
+    "kernels": "plain",
+    "graph": "never",
+    "threads": 3,
+}
+
+
+@pytest.mark.parametrize("key", BITS)
+def test_what_changes_the_last_bits_may_change_on_resume_and_is_said(key: str) -> None:
+    wanted = unchanged(STORED, None, {key: LAST_BITS[key]})
+    assert settings.dotted(settings.write(wanted))[key] == LAST_BITS[key]
+    (sentence,) = how(STORED, wanted)
+    before = settings.dotted(settings.write(STORED))[key]
+    assert sentence == f"{key} is {LAST_BITS[key]} now and was {before} before: the last bits may differ"
+    assert how(STORED, STORED) == []
 
 
 @pytest.mark.parametrize(

@@ -17,12 +17,14 @@ from patchwords.data.preprocess import Preprocess
 from patchwords.errors import ResourceError
 from patchwords.models.names import Config
 from patchwords.objectives.supervised import Classification, Supervised
+from patchwords.speed import step as steps
 from patchwords.speed.precision import scaler
+from patchwords.speed.step import Step
 from patchwords.training import optimizer as optimizers
 from patchwords.training.distributed import World
 from patchwords.training.groups import groups
-from patchwords.training.optimizer import SGD, AdamW, OptimizerKind
-from patchwords.training.update import Loaded, Update, named, rates
+from patchwords.training.optimizer import SGD, AdamW, Lamb, OptimizerKind, rates
+from patchwords.training.update import Loaded, Update, named
 from patchwords.training.watch import Log
 
 CPU = torch.device("cpu")
@@ -339,6 +341,80 @@ def test_without_skipping_the_step_is_made_and_told(model: nn.Module, loaded: Lo
     _, norm = update(loaded, 0, 0.0)
     assert norm.isnan()
     assert values(model).isnan().any()
+
+
+# A step that is recorded and replayed
+
+
+class Tape:
+    """A graph of the CPU: what is recorded is not done yet, and each replay works in the same memory."""
+
+    def __init__(self, update: Update):
+        self.update, self.replays = update, 0
+
+    def __call__(self, work: Callable[[], Tensor], device: torch.device) -> tuple[Tensor, Callable[[], None]]:
+        state = [*self.update.objective.state_dict().values(), *optimizers.state(self.update.optimizer)[0].values()]
+        before = [tensor.clone() for tensor in state]
+        with torch.random.fork_rng(devices=[]):
+            left = work()
+        for tensor, value in zip(state, before, strict=True):
+            tensor.copy_(value)
+
+        def replay() -> None:
+            self.replays += 1
+            left.copy_(work())
+
+        return left, replay
+
+
+def recorded(update: Update, monkeypatch: pytest.MonkeyPatch) -> Tape:
+    tape = Tape(update)
+    monkeypatch.setattr(steps, "captured", tape)
+    update.whole = Step(update._whole, graph="always", device=CPU, note=update.watcher.note)
+    return tape
+
+
+@pytest.mark.parametrize("kind", [AdamW(lr=0.01), SGD(lr=0.1), Lamb(lr=0.01)], ids=lambda kind: kind.kind)
+def test_a_recorded_step_is_the_same_step(
+    small_configs: dict[str, Config], loaded: Loaded, kind: OptimizerKind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends = []
+    for record in (False, True):
+        torch.manual_seed(1)
+        model = replace(small_configs["plain"], dropout=0.2, stochastic_depth=0.2).build()  # type: ignore[type-var]
+        update = update_of(model, kind, finish=MIXED, clip=0.5)
+        tape = recorded(update, monkeypatch) if record else None
+        told = []
+        for step in range(9):
+            rates(update.optimizer, 0.01 / (1 + step))
+            if step == 6:
+                update.forget()
+            numbers, norm = update(loaded, step, step / 9)
+            told.append(torch.stack([numbers["loss"], numbers["accuracy"], norm]))
+        ends.append((values(model), torch.stack(told), optimizers.state(update.optimizer)[0]))
+        assert tape is None or tape.replays == 3  # and launched three times at first, and after it was forgotten
+    assert torch.equal(ends[0][0], ends[1][0])
+    assert torch.equal(ends[0][1], ends[1][1])
+    assert all(torch.equal(tensor, ends[1][2][name]) for name, tensor in ends[0][2].items())
+
+
+def test_a_recorded_step_whose_memory_is_full_goes_on_in_pieces(
+    model: nn.Module, loaded: Loaded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard = Heard()
+    full = Full(Classification(model, Supervised()), BATCH)  # type: ignore[arg-type]
+    update = update_of(model, module=full, watcher=heard)
+    tape = recorded(update, monkeypatch)
+    for step in range(5):
+        update(loaded, step, 0.0)
+    assert tape.replays == 2
+    full.fits = 4
+    before = full.calls
+    numbers, norm = update(loaded, 5, 0.0)
+    assert numbers["loss"].isfinite()
+    assert norm.isfinite()
+    assert (tape.replays, full.calls - before) == (3, 1 + 1 + 4)
+    assert "4 pictures at a time" in heard.notes[-1]
 
 
 # Waiting for the device

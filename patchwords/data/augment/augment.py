@@ -14,7 +14,7 @@ from torch import Tensor
 from patchwords.data.augment.geometry import RECTANGLE_DRAWS, cover, rectangles
 from patchwords.data.augment.noise import normal
 from patchwords.data.augment.policy import NoPolicy, Numbered, Policy
-from patchwords.data.augment.rounds import Round, onto, run
+from patchwords.data.augment.rounds import Round, Run, onto, run
 from patchwords.errors import UsageError
 from patchwords.ops import draws
 from patchwords.settings import at_least, check
@@ -43,8 +43,10 @@ class Augment:
             raise UsageError(f"jitter {self.jitter} is not a finite number from 0 on: 0.4 makes factors of 0.6 to 1.4")
 
 
-def augment(images: Tensor, settings: Augment, *, seed: int, views: Numbered, indices: Numbered) -> Tensor:
-    """Pictures (batch, channels, height, width) in [0, 1] to changed ones, of the same kind."""
+def augment(
+    images: Tensor, settings: Augment, *, seed: int, views: Numbered, indices: Numbered, run: Run = run
+) -> Tensor:
+    """Pictures (batch, channels, height, width), in [0, 1] or of uint8, to changed ones in [0, 1]."""
     size = (images.shape[2], images.shape[3])
     rounds = [
         *_flip(settings.flip, seed, views, indices),
@@ -56,6 +58,8 @@ def augment(images: Tensor, settings: Augment, *, seed: int, views: Numbered, in
 
 def erase(images: Tensor, probability: float, *, seed: int, views: Numbered, indices: Numbered) -> Tensor:
     """Random erasing (Zhong et al., 2017): a rectangle of normal noise in some of the normalised pictures."""
+    if probability == 0:
+        return images
     whether = draws.uniform("erase", seed, views, indices, count=1)[:, 0] < probability
     uniform = draws.uniform("erase-box", seed, views, indices, count=RECTANGLE_DRAWS)
     boxes, fits = rectangles(uniform, (images.shape[2], images.shape[3]))
@@ -69,6 +73,8 @@ def erase(images: Tensor, probability: float, *, seed: int, views: Numbered, ind
 
 
 def _flip(probability: float, seed: int, views: Numbered, indices: Numbered) -> list[Round]:
+    if probability == 0:
+        return []
     flipped = draws.uniform("flip", seed, views, indices, count=1)[:, 0] < probability
     drawn = Round.empty(len(flipped))
     drawn.put(np.flatnonzero(flipped), "mirror")

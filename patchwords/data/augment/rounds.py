@@ -5,6 +5,7 @@ What happens to whom is decided on the CPU, before; the device hears it in two s
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 import numpy as np
 import torch
@@ -64,10 +65,22 @@ class Round:
             yield name, chosen, self.numbers[chosen]
 
 
+def fastest(device: torch.device, note: Callable[[str], None]) -> "Run":
+    """The kernel where there is one for the device; its plain twin `run` else."""
+    if device.type != "cuda":
+        return run
+    if find_spec("triton") is None:
+        note("Triton is not installed: pictures are augmented group by group, which is slower")
+        return run
+    from patchwords.data.augment import rounds_triton  # which needs Triton
+
+    return rounds_triton.run
+
+
 def run(images: Tensor, rounds: Sequence[Round]) -> Tensor:
-    """The pictures after all rounds, in a new tensor."""
+    """The pictures after all rounds, in a new tensor; whole numbers are levels of 255."""
     groups = [group for each in rounds for group in each.groups()]
-    images = images.clone()
+    images = images.clone() if images.is_floating_point() else images / 255
     if not groups:
         return images
     names, chosen, numbers = zip(*groups, strict=True)
@@ -78,6 +91,9 @@ def run(images: Tensor, rounds: Sequence[Round]) -> Tensor:
         changed = OPERATIONS[name](images.index_select(0, place), column.unbind(1))
         images.index_copy_(0, place, changed)
     return images
+
+
+Run = Callable[[Tensor, Sequence[Round]], Tensor]
 
 
 def onto(array: NDArray[np.generic], images: Tensor) -> Tensor:

@@ -60,7 +60,7 @@ def same_guide(key: str, name: str, now: str, before: str) -> None:
 
 def how(stored: Recipe, wanted: Recipe) -> list[str]:
     """A sentence for each setting that changes how a result is computed, and so its last bits."""
-    before, after = settings.write(stored), settings.write(wanted)
+    before, after = settings.dotted(settings.write(stored)), settings.dotted(settings.write(wanted))
     changed = [key for key in BITS if before[key] != after[key] and not (key == "micro" and not after[key])]
     return [f"{key} is {after[key]} now and was {before[key]} before: the last bits may differ" for key in changed]
 

@@ -1,0 +1,1 @@
+"""Blocks whose forward and backward are written out by hand, over the kernels of a table."""

@@ -1,0 +1,176 @@
+"""Eq. 2 and 3 for training, forward and backward by hand: fewer passes over the memory, and fewer activations kept.
+
+Kept are the block's input, both norms' outputs, qkv, attention's output, the stream between eq. 2 and 3, and the MLP's
+hidden layer before its GELU, which is made again on the way back by the kernel that finds its slope. Weights are
+masters in single precision: the matrices work with rounded copies, and their gradients come out unrounded.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
+
+from patchwords.layers.attention import Attention
+from patchwords.layers.mlp import MLP
+from patchwords.layers.residual import StochasticDepth
+from patchwords.speed.fused.attend import Attend
+from patchwords.speed.kernels.gelu import Form
+from patchwords.speed.kernels.norm import Normed
+from patchwords.speed.kernels.table import Kernels
+
+Second = Literal["branch", "stream"]  # where the second norm stands: the paper's block, or the Compact Transformers'
+
+
+@dataclass(frozen=True)
+class How:
+    """What a block is made with: kernels, attention, the precision of its stream, and its own numbers."""
+
+    kernels: Kernels
+    attend: Attend
+    dtype: torch.dtype
+    epsilon: float
+    form: Form
+    second: Second = "branch"
+
+
+class Learned(NamedTuple):
+    """A block's parameters, or their gradients."""
+
+    norm1: Any
+    shift1: Any
+    norm2: Any
+    shift2: Any
+    qkv: Any
+    qkv_bias: Any
+    out: Any
+    out_bias: Any
+    fc1: Any
+    fc1_bias: Any
+    fc2: Any
+    fc2_bias: Any
+
+
+class _Block(torch.autograd.Function):
+    """Rows (rows, width), of sequences or maps of a `shape`, to rows of the same."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        how: How,
+        shape: torch.Size,
+        keeps: tuple[Tensor | None, Tensor | None],
+        *parameters: Any,
+    ) -> Tensor:
+        k, count = how.kernels, len(Learned._fields)
+        p, biases = _working(Learned(*parameters[:count]), how.dtype), parameters[count:]
+        first = k.norm(x, p.norm1, p.shift1, how.epsilon)
+        qkv = F.linear(first.y, p.qkv, p.qkv_bias).view(*shape[:-1], -1)
+        out, kept = how.attend.forward(qkv, *biases)
+        out = out.reshape(x.shape)
+        second = k.add_norm(x, F.linear(out, p.out, p.out_bias), keeps[0], p.norm2, p.shift2, how.epsilon)  # eq. 2
+        h = F.linear(second.y, p.fc1, p.fc1_bias)
+        branch = F.linear(k.gelu(h, how.form), p.fc2, p.fc2_bias)
+        ctx.how, ctx.shape, ctx.keeps, ctx.kept = how, shape, keeps, len(kept)
+        ctx.save_for_backward(*first, qkv, out, *second, h, *p, *kept, *biases)
+        return k.add(second.total if how.second == "branch" else second.y, branch, keeps[1])  # eq. 3
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
+        how, k, (keep1, keep2) = ctx.how, ctx.how.kernels, ctx.keeps
+        x, y1, mean1, inverse1, qkv, out, total, y2, mean2, inverse2, h, *rest = ctx.saved_tensors
+        p, rest = Learned(*rest[: len(Learned._fields)]), rest[len(Learned._fields) :]
+        kept, biases = tuple(rest[: ctx.kept]), rest[ctx.kept :]
+        grad = grad.contiguous()
+        last = _part(grad, keep2)
+        # A wide output is made faster with the matrix lying the other way.
+        mlp = k.gelu_backward(F.linear(last, p.fc2.T.contiguous()), h, how.form)
+        normed = Normed(total, y2, mean2, inverse2)
+        if how.second == "branch":
+            middle = k.norm_backward(mlp.h @ p.fc1, normed, p.norm2, grad, keep1, keep2)
+            ending = middle.skipped
+        else:
+            middle = k.norm_backward(torch.addmm(grad, mlp.h, p.fc1), normed, p.norm2, None, keep1, None)
+            ending = last.sum(0, dtype=torch.promote_types(last.dtype, torch.float32))
+        branch = _part(middle.x, keep1)
+        dout = (branch @ p.out).view(*ctx.shape[:-1], -1)
+        back = how.attend.backward(dout, qkv, out.view(dout.shape), kept, *biases)
+        dqkv = back.qkv.reshape(x.shape[0], -1)
+        first = k.norm_backward(dqkv @ p.qkv, Normed(x, y1, mean1, inverse1), p.norm1, middle.x, None, None)
+        found = Learned(
+            norm1=first.weight,
+            shift1=first.bias,
+            norm2=middle.weight,
+            shift2=middle.bias,
+            qkv=_weight(dqkv, y1),
+            qkv_bias=None if p.qkv_bias is None else back.sums,
+            out=_weight(branch, out),
+            out_bias=middle.branched,
+            fc1=_weight(mlp.h, y2),
+            fc1_bias=mlp.bias,
+            fc2=_weight(last, mlp.a),
+            fc2_bias=ending,
+        )
+        return first.x, None, None, None, *found, *back.learned
+
+
+_made: Callable[..., Tensor] = _Block.apply
+
+
+def fused(
+    norms: tuple[nn.LayerNorm, nn.LayerNorm], attention: Attention, mlp: MLP, drop: StochasticDepth, how: How
+) -> Callable[..., Tensor]:
+    """The forward of a block of these parts on (batch, …, width), with what attention adds to its logits."""
+    qkv = attention.qkv
+    assert isinstance(qkv, nn.Linear)
+    layers = (*norms, qkv, attention.out, mlp.fc1, mlp.fc2)  # in the order of `Learned`
+
+    def forward(x: Tensor, *biases: Tensor) -> Tensor:
+        keeps = keep(drop, x), keep(drop, x)
+        rows = x.to(how.dtype).reshape(-1, x.shape[-1]).contiguous()
+        parameters = [each for layer in layers for each in (layer.weight, layer.bias)]
+        with torch.autocast(x.device.type, enabled=False):
+            rows = _made(rows, how, x.shape, keeps, *parameters, *biases)
+        return rows.view(x.shape)
+
+    return forward
+
+
+def keep(drop: StochasticDepth, x: Tensor) -> Tensor | None:
+    """What stochastic depth leaves of each picture's branch, drawn as its module does."""
+    if not drop.training or drop.rate == 0.0:
+        return None
+    kept = torch.rand(x.shape[0], *[1] * (x.dim() - 1), device=x.device) >= drop.rate
+    return (kept / (1 - drop.rate)).flatten()
+
+
+def _working(parameters: Learned, dtype: torch.dtype) -> Learned:
+    """The matrices and their biases as they work; the norms' values as they are."""
+    names = parameters._asdict()
+    return Learned(
+        **{
+            name: value if value is None or name.startswith(("norm", "shift")) else value.detach().to(dtype)
+            for name, value in names.items()
+        }
+    )
+
+
+def _part(rows: Tensor, kept: Tensor | None) -> Tensor:
+    """What of a gradient goes to a branch."""
+    if kept is None:
+        return rows
+    part = torch.empty_like(rows)
+    torch.mul(rows.view(kept.shape[0], -1), kept[:, None], out=part.view(kept.shape[0], -1))
+    return part
+
+
+def _weight(dy: Tensor, x: Tensor) -> Tensor:
+    """dyᵀ x: the gradient of a matrix, in the precision of its master."""
+    if dy.device.type == "cuda" and dy.dtype != torch.float32:
+        return torch.mm(dy.T, x, out_dtype=torch.float32)
+    return (dy.T @ x).to(torch.promote_types(dy.dtype, torch.float32))

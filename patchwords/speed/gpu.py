@@ -1,0 +1,76 @@
+"""Models prepared for inference on a GPU: a copy with weights in the precision they work in, and fused parts."""
+
+import copy
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from patchwords.errors import UsageError
+from patchwords.speed.attention import fastest
+from patchwords.speed.fused.eight import EightStream
+from patchwords.speed.fused.embed import fuse_embed
+from patchwords.speed.fused.maps import pyramid_of, stream_maps
+from patchwords.speed.fused.parts import Parts, parts_of
+from patchwords.speed.fused.stream import Stream
+from patchwords.speed.graphs import Graphed, Graphs
+from patchwords.speed.kernels.available import Choice, chosen
+from patchwords.speed.kernels.table import Kernels
+from patchwords.speed.precision import KINDS, Working
+
+EIGHT_BITS = (8, 9)  # the first compute capability with matrix products in eight bits
+
+
+def ready_gpu(
+    model: nn.Module, device: torch.device, precision: Working, kernels: Choice, *, compiled: bool, graphs: Graphs
+) -> Callable[[Tensor], Tensor]:
+    """Standardised pictures on the device to logits in single precision."""
+    table, _ = chosen(kernels, device, precision, compiled=compiled)
+    parts = parts_of(model)
+    _check(model, parts, device, precision, table)
+    model = copy.deepcopy(model).to(device).eval().requires_grad_(False)
+    parts, dtype = parts_of(model), KINDS.get(precision, torch.float32)
+    if table is not None and parts is not None and parts.whole:
+        dtype = torch.bfloat16
+        stream(model, parts, table, precision)
+    elif table is not None and (pyramid := pyramid_of(model)) is not None:
+        stream_maps(pyramid, table, dtype)
+    elif precision in KINDS:
+        model.to(dtype)
+    if compiled:
+        model.compile()
+
+    def answer(images: Tensor) -> Tensor:
+        with fastest(device):
+            return model(images.to(dtype)).float()
+
+    return Graphed(answer, graphs)
+
+
+def stream(model: nn.Module, parts: Parts, kernels: Kernels, precision: Working) -> None:
+    """Replaces what a copy does between its pictures and its head."""
+    kind = EightStream if precision == "fp8" else Stream
+    made = kind(parts.blocks, parts.encoder.norm, parts.pool.front, kernels, torch.bfloat16)
+    parts.encoder.blocks = nn.ModuleList()  # the stream has their weights
+    parts.embed.patch.to(torch.bfloat16)
+    fuse_embed(parts.embed, kernels, torch.bfloat16)
+    pool = parts.pool
+    vars(model)["read"] = lambda tokens: pool(made(tokens))
+
+
+def _check(
+    model: nn.Module, parts: Parts | None, device: torch.device, precision: Working, kernels: Kernels | None
+) -> None:
+    """Refuses a precision that neither the device nor the model has."""
+    if precision == "int8":
+        raise UsageError("precision int8 is for CPUs: choose fp8, bf16, fp16 or float32 on a GPU")
+    if precision != "fp8":
+        return
+    if torch.cuda.get_device_capability(device) < EIGHT_BITS:
+        name = torch.cuda.get_device_name(device)
+        raise UsageError(f"precision fp8 needs a GPU with products in eight bits, and {name} has none: choose bf16")
+    if kernels is None or parts is None or not parts.whole:
+        raise UsageError(
+            f"precision fp8 is for ViTs of the paper's blocks with fused kernels, and this is another "
+            f"{type(model).__name__}: choose bf16"
+        )

@@ -1,0 +1,14 @@
+"""Matrix products of rows in eight bits: the GPU's, and its plain twin."""
+
+import torch
+from torch import Tensor
+
+
+def product(x: Tensor, scale: Tensor, matrix: Tensor, weight_scale: Tensor, bias: Tensor | None) -> Tensor:
+    """(rows, width) · matrixᵀ (out, width), rows and outputs with their scales (rows, 1) and (1, out)."""
+    y = (x.float() @ matrix.float().T) * scale * weight_scale
+    return (y if bias is None else y + bias.float()).to(torch.bfloat16)
+
+
+def scaled_product(x: Tensor, scale: Tensor, matrix: Tensor, weight_scale: Tensor, bias: Tensor | None) -> Tensor:
+    return torch._scaled_mm(x, matrix.T, scale, weight_scale, bias=bias, out_dtype=torch.bfloat16, use_fast_accum=True)

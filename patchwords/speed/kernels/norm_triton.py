@@ -1,0 +1,216 @@
+"""Layer norm with the residual sum before it, forward and backward, each one pass over the memory."""
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from patchwords.speed.kernels.launch import block, programs
+from patchwords.speed.kernels.norm import Normed, NormGradients
+
+WIDE = 32 * 32  # numbers of a row that a warp holds, forward: a row within one warp is summed without a barrier
+NARROW = 32 * 16  # and backward, where sums over rows are held beside them
+WARPS_EACH = 16  # on a multiprocessor, of those that go on from row to row
+
+
+@triton.jit
+def _forward(
+    x_at, branch_at, keep_at, shift_at, weight_at, bias_at, total_at, y_at, mean_at, inverse_at, scale_at,
+    rows, tokens, width, epsilon,
+    BRANCH: tl.constexpr, KEEP: tl.constexpr, SHIFT: tl.constexpr, EIGHT: tl.constexpr,
+    ROWS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    cols = tl.arange(0, BLOCK)[None, :]
+    here = row < rows
+    inside = here[:, None] & (cols < width)
+    place = row.to(tl.int64)[:, None] * width + cols
+    x = tl.load(x_at + place, mask=inside, other=0.0).to(tl.float32)
+    if BRANCH:
+        branch = tl.load(branch_at + place, mask=inside, other=0.0).to(tl.float32)
+        if KEEP:
+            branch *= tl.load(keep_at + row // tokens, mask=here, other=0.0)[:, None]
+        total = (x + branch).to(total_at.dtype.element_ty)
+        tl.store(total_at + place, total, mask=inside)
+        x = total.to(tl.float32)
+    if SHIFT:
+        x += tl.load(shift_at + cols, mask=cols < width, other=0.0).to(tl.float32)
+    mean = tl.sum(x, 1) / width
+    centred = tl.where(inside, x - mean[:, None], 0.0)
+    inverse = tl.rsqrt(tl.sum(centred * centred, 1) / width + epsilon)
+    weight = tl.load(weight_at + cols, mask=cols < width, other=0.0).to(tl.float32)
+    bias = tl.load(bias_at + cols, mask=cols < width, other=0.0).to(tl.float32)
+    y = centred * inverse[:, None] * weight + bias
+    if EIGHT:
+        scale = tl.maximum(tl.max(tl.abs(y), 1), 1e-12) / 448.0
+        y = y * (1.0 / scale)[:, None]
+        tl.store(scale_at + row, scale, mask=here)
+    else:
+        tl.store(mean_at + row, mean, mask=here)
+        tl.store(inverse_at + row, inverse, mask=here)
+    tl.store(y_at + place, y.to(y_at.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def _backward(
+    dy_at, x_at, skip_at, mean_at, inverse_at, weight_at, before_at, after_at, dx_at, parts_at,
+    rows, tokens, width,
+    SKIP: tl.constexpr, BEFORE: tl.constexpr, AFTER: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    first, step = tl.program_id(0) * ROWS, tl.num_programs(0) * ROWS
+    line = tl.arange(0, BLOCK)
+    cols = line[None, :]
+    far = tl.arange(0, ROWS).to(tl.int64)[:, None] * width + cols
+    weight = tl.load(weight_at + cols, mask=cols < width, other=0.0).to(tl.float32)
+    by_weight = tl.zeros((ROWS, BLOCK), dtype=tl.float32)
+    by_bias = tl.zeros((ROWS, BLOCK), dtype=tl.float32)
+    skipped = tl.zeros((ROWS, BLOCK), dtype=tl.float32)
+    branched = tl.zeros((ROWS, BLOCK), dtype=tl.float32)
+    end = rows * tl.full((1, 1), width, tl.int64)
+    place = far + first * tl.full((1, 1), width, tl.int64)
+    there = (cols < width) & (place < end)
+    next_dy = tl.load(dy_at + place, mask=there, other=0.0)
+    next_x = tl.load(x_at + place, mask=there, other=0.0)
+    if SKIP:
+        next_skip = tl.load(skip_at + place, mask=there, other=0.0)
+    for start in range(first, rows, step):
+        row = start + tl.arange(0, ROWS)
+        here = row < rows
+        inside = (cols < width) & here[:, None]
+        dy, x = next_dy.to(tl.float32), next_x.to(tl.float32)
+        coming = far + (start + step) * tl.full((1, 1), width, tl.int64)  # on their way while these are worked on
+        there = (cols < width) & (coming < end)
+        next_dy = tl.load(dy_at + coming, mask=there, other=0.0)
+        next_x = tl.load(x_at + coming, mask=there, other=0.0)
+        mean = tl.load(mean_at + row, mask=here, other=0.0)[:, None]
+        inverse = tl.load(inverse_at + row, mask=here, other=0.0)[:, None]
+        hat = tl.where(inside, (x - mean) * inverse, 0.0)
+        scaled = dy * weight
+        middle = tl.sum(scaled, 1)[:, None] / width
+        slope = tl.sum(scaled * hat, 1)[:, None] / width
+        wide = (scaled - middle - hat * slope) * inverse
+        if SKIP:
+            skip = next_skip.to(tl.float32)
+            next_skip = tl.load(skip_at + coming, mask=there, other=0.0)
+            wide += skip
+            if AFTER:
+                skip *= tl.load(after_at + row // tokens, mask=here, other=0.0)[:, None]
+            skipped += skip
+        dx = wide.to(dx_at.dtype.element_ty)
+        tl.store(dx_at + far + start * tl.full((1, 1), width, tl.int64), dx, mask=inside)
+        by_weight += dy * hat
+        by_bias += dy
+        rounded = tl.where(inside, dx.to(tl.float32), 0.0)
+        if BEFORE:
+            rounded *= tl.load(before_at + row // tokens, mask=here, other=0.0)[:, None]
+        branched += rounded
+    base = parts_at + tl.program_id(0).to(tl.int64) * 4 * width + line
+    tl.store(base, tl.sum(by_weight, 0), mask=line < width)
+    tl.store(base + width, tl.sum(by_bias, 0), mask=line < width)
+    tl.store(base + 2 * width, tl.sum(skipped, 0), mask=line < width)
+    tl.store(base + 3 * width, tl.sum(branched, 0), mask=line < width)
+
+
+@triton.jit
+def _add(x_at, branch_at, keep_at, total_at, count, each, KEEP: tl.constexpr, BLOCK: tl.constexpr):
+    place = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside = place < count
+    x = tl.load(x_at + place, mask=inside, other=0.0).to(tl.float32)
+    branch = tl.load(branch_at + place, mask=inside, other=0.0).to(tl.float32)
+    if KEEP:
+        branch *= tl.load(keep_at + place // each, mask=inside, other=0.0)
+    tl.store(total_at + place, (x + branch).to(total_at.dtype.element_ty), mask=inside)
+
+
+def add(x: Tensor, branch: Tensor, keep: Tensor | None) -> Tensor:
+    total, count, size = torch.empty_like(x), x.numel(), min(2048, block(x.numel()))
+    each = count if keep is None else count // keep.shape[0]  # numbers of a picture
+    _add[(triton.cdiv(count, size),)](
+        x, branch, keep, total, count, each, KEEP=keep is not None, BLOCK=size, num_warps=8
+    )
+    return total
+
+
+def norm(x: Tensor, weight: Tensor, bias: Tensor, epsilon: float, shift: Tensor | None = None) -> Normed:
+    y, mean, inverse = torch.empty_like(x), *_statistics(x)
+    _launch(x, None, None, shift, weight, bias, epsilon, x, y, mean, inverse, None)
+    return Normed(x, y, mean, inverse)
+
+
+def add_norm(x: Tensor, branch: Tensor, keep: Tensor | None, weight: Tensor, bias: Tensor, epsilon: float) -> Normed:
+    total, y, mean, inverse = torch.empty_like(x), torch.empty_like(x), *_statistics(x)
+    _launch(x, branch, keep, None, weight, bias, epsilon, total, y, mean, inverse, None)
+    return Normed(total, y, mean, inverse)
+
+
+def norm_eight(
+    x: Tensor, branch: Tensor | None, shift: Tensor, weight: Tensor, bias: Tensor, epsilon: float
+) -> tuple[Tensor, Tensor]:
+    y = torch.empty_like(x, dtype=torch.float8_e4m3fn)
+    scale = torch.empty(x.shape[0], 1, dtype=torch.float32, device=x.device)
+    _launch(x, branch, None, shift, weight, bias, epsilon, x, y, None, None, scale)
+    return y, scale
+
+
+def norm_backward(
+    dy: Tensor,
+    normed: Normed,
+    weight: Tensor,
+    skip: Tensor | None,
+    keep_before: Tensor | None,
+    keep_after: Tensor | None,
+) -> NormGradients:
+    rows, width = dy.shape
+    assert all(each.is_contiguous() for each in (dy, normed.total) + (() if skip is None else (skip,)))
+    tall = _tall(width, NARROW)
+    count = min(triton.cdiv(rows, tall), programs(dy.device, WARPS_EACH // _warps(width, NARROW)))
+    keeps = [keep for keep in (keep_before, keep_after) if keep is not None]
+    dx = torch.empty_like(dy)
+    parts = torch.empty(count, 4, width, dtype=torch.float32, device=dy.device)
+    _backward[(count,)](
+        dy, normed.total, skip, normed.mean, normed.inverse, weight, keep_before, keep_after, dx, parts,
+        rows, rows // keeps[0].shape[0] if keeps else 1, width,
+        SKIP=skip is not None, BEFORE=keep_before is not None, AFTER=keep_after is not None,
+        ROWS=tall, BLOCK=block(width), num_warps=_warps(width, NARROW),
+    )  # fmt: skip
+    return NormGradients(dx, *parts.sum(0).unbind(0))
+
+
+def _launch(
+    x: Tensor,
+    branch: Tensor | None,
+    keep: Tensor | None,
+    shift: Tensor | None,
+    weight: Tensor,
+    bias: Tensor,
+    epsilon: float,
+    total: Tensor,
+    y: Tensor,
+    mean: Tensor | None,
+    inverse: Tensor | None,
+    scale: Tensor | None,
+) -> None:
+    rows, width = x.shape
+    assert x.is_contiguous()
+    assert branch is None or branch.is_contiguous()
+    tall = _tall(width, WIDE) * (1 if scale is None else 2)
+    _forward[(triton.cdiv(rows, tall),)](
+        x, branch, keep, shift, weight, bias, total, y, mean, inverse, scale,
+        rows, 1 if keep is None else rows // keep.shape[0], width, epsilon,
+        BRANCH=branch is not None, KEEP=keep is not None, SHIFT=shift is not None, EIGHT=scale is not None,
+        ROWS=tall, BLOCK=block(width), num_warps=(1 if scale is None else 2) * _warps(width, WIDE),
+    )  # fmt: skip
+
+
+def _statistics(x: Tensor) -> tuple[Tensor, Tensor]:
+    mean, inverse = torch.empty(2, x.shape[0], dtype=torch.float32, device=x.device).unbind(0)
+    return mean, inverse
+
+
+def _warps(width: int, each: int) -> int:
+    return max(1, min(16, block(width) // each))
+
+
+def _tall(width: int, each: int) -> int:
+    """Rows of a tile: one, or of narrow rows as many as a warp holds."""
+    return max(1, each // block(width))

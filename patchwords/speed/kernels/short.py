@@ -1,0 +1,63 @@
+"""Eq. 6 and 7 for short sequences, forward and backward: the plain twins of `short_triton`.
+
+q, k and v lie side by side, (batch, tokens, 3 · width), as one matrix has made them; so do their gradients. `total` is
+the logarithm of the sum that softmax divides by, (batch, heads, tokens). Sums are in single precision at least.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from patchwords.speed.kernels.norm import single
+
+
+class Attended(NamedTuple):
+    """The joined heads (batch, tokens, width), and what the backward needs besides them."""
+
+    out: Tensor
+    total: Tensor
+
+
+class ShortGradients(NamedTuple):
+    """Of q, k and v; with their sum over all rows."""
+
+    qkv: Tensor
+    sums: Tensor
+
+
+def taken(tokens: int, width: int) -> bool:
+    """Whether the kernels take so many tokens, whose keys they keep at hand, and heads so wide."""
+    return tokens <= 256 and width == 64
+
+
+def short(qkv: Tensor, heads: int) -> Attended:
+    q, k, v = _apart(qkv, 3, heads)
+    logits = _logits(q, k)
+    x = logits.softmax(-1).to(v.dtype) @ v
+    return Attended(_joined(x), logits.logsumexp(-1))
+
+
+def short_backward(grad: Tensor, qkv: Tensor, out: Tensor, total: Tensor, heads: int) -> ShortGradients:
+    """From the gradient of the output, and what the forward has given."""
+    q, k, v = _apart(qkv, 3, heads)
+    (dx,), (x,) = _apart(grad, 1, heads), _apart(out, 1, heads)
+    a = (_logits(q, k) - total[..., None]).exp()
+    da = single(dx) @ single(v).mT
+    logits = a * (da - (single(x) * single(dx)).sum(-1, keepdim=True)) * q.shape[-1] ** -0.5
+    dq, dk = logits.to(q.dtype) @ k, logits.to(q.dtype).mT @ q
+    dqkv = torch.cat([_joined(part) for part in (dq, dk, a.to(dx.dtype).mT @ dx)], -1)
+    return ShortGradients(dqkv, single(dqkv).sum((0, 1)))
+
+
+def _logits(q: Tensor, k: Tensor) -> Tensor:
+    return single(q) @ single(k).mT * q.shape[-1] ** -0.5
+
+
+def _apart(x: Tensor, parts: int, heads: int) -> tuple[Tensor, ...]:
+    """Each part as (batch, heads, tokens, width / heads)."""
+    return x.unflatten(-1, (parts, heads, -1)).permute(2, 0, 3, 1, 4).unbind(0)
+
+
+def _joined(x: Tensor) -> Tensor:
+    return x.transpose(1, 2).flatten(2)

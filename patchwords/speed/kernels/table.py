@@ -1,0 +1,90 @@
+"""Which kernels a fused block uses: the plain twins, or Triton's."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from patchwords.speed.kernels import eight, gelu, norm, pack, sequence, short, windowed
+from patchwords.speed.kernels.gelu import GeluGradients
+from patchwords.speed.kernels.norm import Normed, NormGradients
+from patchwords.speed.kernels.short import Attended, ShortGradients
+from patchwords.speed.kernels.windowed import WindowGradients
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kernels:
+    """One function a pass; what each computes stands in its plain twin."""
+
+    sequence: Callable[..., Tensor]
+    norm: Callable[..., Normed]
+    add_norm: Callable[..., Normed]
+    add: Callable[..., Tensor]
+    norm_backward: Callable[..., NormGradients]
+    gelu: Callable[..., Tensor]
+    linear_gelu: Callable[..., Tensor]
+    gelu_backward: Callable[..., GeluGradients]
+    pack: Callable[..., tuple[Tensor, Tensor]]
+    short: Callable[..., Attended]
+    short_backward: Callable[..., ShortGradients]
+    windowed: Callable[..., Tensor]
+    windowed_backward: Callable[..., WindowGradients]
+    norm_eight: Callable[..., tuple[Tensor, Tensor]]
+    gelu_eight: Callable[..., tuple[Tensor, Tensor]]
+    eight: Callable[..., tuple[Tensor, Tensor]]
+    product_eight: Callable[..., Tensor]
+
+
+def plain() -> Kernels:
+    """For any device and any precision."""
+    return Kernels(
+        sequence=sequence.sequence,
+        norm=norm.norm,
+        add_norm=norm.add_norm,
+        add=norm.add,
+        norm_backward=norm.norm_backward,
+        gelu=gelu.gelu,
+        linear_gelu=gelu.linear_gelu,
+        gelu_backward=gelu.gelu_backward,
+        pack=pack.pack,
+        short=short.short,
+        short_backward=short.short_backward,
+        windowed=windowed.windowed,
+        windowed_backward=windowed.windowed_backward,
+        norm_eight=norm.norm_eight,
+        gelu_eight=gelu.gelu_eight,
+        eight=norm.rounded,
+        product_eight=eight.product,
+    )
+
+
+def fast() -> Kernels:
+    """Triton's, for GPUs."""
+    from patchwords.speed.kernels import (  # Triton is not there without a GPU
+        gelu_triton,
+        norm_triton,
+        pack_triton,
+        sequence_triton,
+        short_triton,
+        windowed_triton,
+    )
+
+    return Kernels(
+        sequence=sequence_triton.sequence,
+        norm=norm_triton.norm,
+        add_norm=norm_triton.add_norm,
+        add=norm_triton.add,
+        norm_backward=norm_triton.norm_backward,
+        gelu=gelu_triton.gelu,
+        linear_gelu=gelu_triton.linear_gelu,
+        gelu_backward=gelu_triton.gelu_backward,
+        pack=pack_triton.pack,
+        short=short_triton.short,
+        short_backward=short_triton.short_backward,
+        windowed=windowed_triton.windowed,
+        windowed_backward=windowed_triton.windowed_backward,
+        norm_eight=norm_triton.norm_eight,
+        gelu_eight=gelu_triton.gelu_eight,
+        eight=gelu_triton.eight,
+        product_eight=eight.scaled_product,
+    )

@@ -1,0 +1,106 @@
+"""On a GPU: fused models compute what plain ones do, in training and in inference, graphs included."""
+
+import copy
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from patchwords.errors import UsageError
+from patchwords.models.build import build
+from patchwords.models.names import Config
+from patchwords.speed.prepare import prepare, ready
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
+    pytest.mark.filterwarnings("ignore"),  # inductor's advice on precision is not ours to mend
+]
+DEVICE = torch.device("cuda")
+MODELS = ["ViT-Ti/16@64", "ViT-Ti/16-gap@96", "DeiT-Ti/16-distilled@64", "ViT-Lite-4/4", "ViT-Ti/16", "Swin-T"]
+
+
+def made(name: str, randomised: Callable[[nn.Module], nn.Module]) -> tuple[nn.Module, Tensor]:
+    model = randomised(build(name, classes=10)).to(DEVICE)
+    return model, torch.randn(6, 3, *model.config.image, device=DEVICE)
+
+
+def apart(found: Tensor, expected: Tensor) -> float:
+    return float((found.double() - expected.double()).norm() / expected.double().norm())
+
+
+def fused(model: nn.Module) -> list[str]:
+    notes: list[str] = []
+    prepare(
+        model, kernels="fused", recomputed=False, compiled=False, device=DEVICE, precision="bf16", note=notes.append
+    )
+    return notes
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_logits_and_gradients_in_training(name: str, randomised: Callable[[nn.Module], nn.Module]) -> None:
+    plain, images = made(name, randomised)
+    model = copy.deepcopy(plain)
+    (sentence,) = fused(model)
+    assert "fused in 0" not in sentence
+    expected = plain(images)
+    expected.square().sum().backward()
+    with torch.autocast("cuda", torch.bfloat16):
+        found = model(images)
+    found.float().square().sum().backward()
+    assert apart(found, expected) < 0.03
+    for (label, parameter), other in zip(model.named_parameters(), plain.parameters(), strict=True):
+        assert parameter.grad is not None, label
+        assert parameter.grad.dtype == torch.float32
+        assert (parameter.grad - other.grad).norm() <= 0.08 * other.grad.norm() + 1e-4, label
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("precision", ["float32", "bf16", "fp16"])
+def test_logits_in_inference(name: str, precision: str, randomised: Callable[[nn.Module], nn.Module]) -> None:
+    model, images = made(name, randomised)
+    with torch.inference_mode():
+        expected = model.eval()(images)
+    for graphs in ("never", "always"):
+        answer = ready(model, device=DEVICE, precision=precision, graphs=graphs)
+        found = answer(images)
+        assert found.dtype == torch.float32
+        assert apart(found, expected) < (1e-4 if precision == "float32" else 0.03)
+        assert torch.equal(answer(images), found)
+        assert torch.equal(answer(images[:2]), answer(images[:2].clone()))
+
+
+def test_eight_bits(randomised: Callable[[nn.Module], nn.Module]) -> None:
+    model, images = made("ViT-Ti/16", randomised)
+    with torch.inference_mode():
+        expected = model.eval()(images)
+    answer = ready(model, device=DEVICE, precision="fp8")
+    assert 1e-3 < apart(answer(images), expected) < 0.12
+    with pytest.raises(UsageError, match="choose bf16"):
+        ready(build("R26x1", classes=3), device=DEVICE, precision="fp8")
+    with pytest.raises(UsageError, match="for CPUs"):
+        ready(model, device=DEVICE, precision="int8")
+
+
+def test_a_graph_answers_each_batch_with_its_own_logits(randomised: Callable[[nn.Module], nn.Module]) -> None:
+    model, images = made("ViT-Ti/16@64", randomised)
+    answer = ready(model, device=DEVICE, precision="bf16", graphs="always")
+    first = answer(images)
+    second = answer(-images)
+    assert not torch.equal(first, second)
+    assert torch.equal(answer(images), first)
+
+
+@pytest.mark.parametrize("small_config", ["plain", "lite", "regularised", "distilled", "axial", "swin"], indirect=True)
+def test_two_steps_give_the_same_bits(small_config: Config) -> None:
+    found = []
+    for _ in range(2):
+        torch.manual_seed(3)
+        model = small_config.build().to(DEVICE).train()
+        fused(model)
+        images = torch.randn(8, small_config.channels, *small_config.image, device=DEVICE)
+        with torch.autocast("cuda", torch.bfloat16):
+            model(images).float().square().mean().backward()
+        found.append([parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None])
+    assert all(torch.equal(*pair) for pair in zip(*found, strict=True))

@@ -1,0 +1,89 @@
+"""A fused model computes what the plain one does, forward and backward, for every kind of model there is."""
+
+import copy
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from patchwords.models.names import Config
+from patchwords.speed.fused.choose import fuse
+from patchwords.speed.kernels import table
+
+CPU = torch.device("cpu")
+
+
+def gradients(model: nn.Module, images: Tensor, seed: int) -> tuple[Tensor, dict[str, Tensor | None]]:
+    torch.manual_seed(seed)
+    logits = model(images)
+    logits.square().sum().backward()
+    return logits, {name: parameter.grad for name, parameter in model.named_parameters()}
+
+
+def test_logits_and_gradients_are_those_of_the_plain_model(
+    small_config: Config, randomised: Callable[[nn.Module], nn.Module]
+) -> None:
+    plain = randomised(small_config.build()).double().train()
+    model = copy.deepcopy(plain)
+    fuse(model, table.plain(), torch.float64, CPU)
+    assert list(model.state_dict()) == list(plain.state_dict())
+    images = torch.randn(3, small_config.channels, *small_config.image, dtype=torch.float64)
+    (found, mine), (expected, theirs) = gradients(model, images, 5), gradients(plain, images, 5)
+    torch.testing.assert_close(found, expected)
+    for name, gradient in theirs.items():
+        if gradient is not None:
+            torch.testing.assert_close(mine[name], gradient, msg=lambda text, name=name: f"{name}: {text}")
+
+
+@pytest.mark.parametrize("special", [("class",), ("class", "register")])
+@pytest.mark.parametrize("pool", ["class", "mean"])
+def test_stochastic_depth_draws_the_same(
+    small_configs: dict[str, Config], randomised: Callable[[nn.Module], nn.Module], pool: str, special: tuple[str, ...]
+) -> None:
+    from dataclasses import replace
+
+    from patchwords.layers.pool import ClassToken, Mean
+
+    kind = ClassToken() if pool == "class" else Mean()
+    config = replace(small_configs["plain"], stochastic_depth=0.5, depth=3, special=special, pool=kind)
+    plain = randomised(config.build()).double().train()
+    model = copy.deepcopy(plain)
+    assert fuse(model, table.plain(), torch.float64, CPU) == (3, 3)
+    images = torch.randn(8, 3, *config.image, dtype=torch.float64)
+    (found, mine), (expected, theirs) = gradients(model, images, 1), gradients(plain, images, 1)
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(mine, theirs)
+    assert not torch.equal(found, gradients(model, images, 2)[0])
+
+
+@pytest.mark.parametrize(
+    ("small_config", "count"),
+    [
+        ("plain", 2),
+        ("distilled", 2),
+        ("mean, norm after", 2),
+        ("lite", 2),
+        ("regularised", 0),
+        ("beit", 0),
+        ("relative", 0),
+        ("axial", 4),
+        ("resnet pre", 0),
+    ],
+    indirect=["small_config"],
+)
+def test_what_is_fused(small_config: Config, count: int) -> None:
+    found, of = fuse(small_config.build(), table.plain(), torch.float32, CPU)
+    assert found == count
+    assert of >= found
+
+
+def test_all_layers_can_still_be_looked_at(small_configs: dict[str, Config]) -> None:
+    plain = small_configs["plain"].build().eval()
+    model = copy.deepcopy(plain)
+    fuse(model, table.plain(), torch.float32, CPU)
+    images = torch.randn(2, 3, *small_configs["plain"].image)
+    with torch.no_grad():
+        torch.testing.assert_close(model.features(images, [1, 2]), plain.features(images, [1, 2]))
+        torch.testing.assert_close(model.attention(images, [2]), plain.attention(images, [2]))
+        torch.testing.assert_close(model.encoder(model.embed(images)).x, plain.encoder(plain.embed(images)).x)

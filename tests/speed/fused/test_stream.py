@@ -1,0 +1,64 @@
+"""The stream of inference gives the plain model's logits; in eight bits nearly."""
+
+import copy
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+from patchwords.layers.pool import Mean
+from patchwords.models.names import Config
+from patchwords.speed.fused.eight import EightStream
+from patchwords.speed.fused.embed import fuse_embed
+from patchwords.speed.fused.parts import parts_of
+from patchwords.speed.fused.stream import Stream
+from patchwords.speed.kernels import table
+
+FUSABLE = ["plain", "grey", "mlp head", "mean", "mean, norm after", "map", "distilled", "no positions", "hybrid"]
+FUSABLE += ["1d over class", "2d", "sincos", "no classes"]
+
+
+def streamed(model: nn.Module, kind: type[Stream] | type[EightStream], dtype: torch.dtype) -> nn.Module:
+    model = copy.deepcopy(model)
+    parts = parts_of(model)
+    assert parts is not None
+    assert parts.whole
+    stream = kind(parts.blocks, parts.encoder.norm, parts.pool.front, table.plain(), dtype)
+    fuse_embed(parts.embed, table.plain(), dtype)
+    vars(model)["read"] = lambda tokens: parts.pool(stream(tokens))
+    return model
+
+
+@pytest.mark.parametrize("small_config", FUSABLE, indirect=True)
+@torch.inference_mode()
+def test_the_logits_are_the_same(small_config: Config, randomised: Callable[[nn.Module], nn.Module]) -> None:
+    model = randomised(small_config.build()).eval()
+    for name, parameter in model.named_parameters():
+        if name.endswith("bias"):  # an MLP's begin too small to be missed
+            parameter += 0.2 * torch.randn_like(parameter)
+    images = torch.randn(3, small_config.channels, *small_config.image)
+    torch.testing.assert_close(streamed(model, Stream, torch.float32)(images), model(images), atol=2e-5, rtol=2e-5)
+
+
+@pytest.mark.parametrize("activation", ["gelu", "gelu-tanh"])
+@torch.inference_mode()
+def test_eight_bits_are_near(
+    small_configs: dict[str, Config], randomised: Callable[[nn.Module], nn.Module], activation: str
+) -> None:
+    config = replace(small_configs["plain"], depth=4, width=64, mlp=128, activation=activation)
+    for pooled in (config, replace(config, pool=Mean())):
+        model = randomised(pooled.build()).eval()
+        images = torch.randn(16, 3, *config.image)
+        found, expected = streamed(model, EightStream, torch.float32)(images), model(images)
+        error = (found - expected).norm() / expected.norm()
+        assert 1e-4 < error < 0.12  # rounded, but not by more than three bits of a number leave
+
+
+@pytest.mark.parametrize(
+    "small_config", ["regularised", "beit", "axial", "resnet pre", "swin", "1d every"], indirect=True
+)
+def test_other_models_are_left_alone(small_config: Config) -> None:
+    parts = parts_of(small_config.build())
+    assert parts is None or not parts.whole
