@@ -39,14 +39,15 @@ KNOWS: dict[str, set[str]] = {
     "training": EVERYTHING_BUILT,
     "studies": EVERYTHING_BUILT | {"training"},
     "serve": EVERYTHING_BUILT,
-    "cli": EVERYTHING_BUILT | {"training", "studies", "serve"},
+    "bench": EVERYTHING_BUILT | {"training", "serve"},  # it measures what the others do
+    "cli": EVERYTHING_BUILT | {"training", "studies", "serve", "bench"},
     "__main__": {"cli"},
 }
 PEERS = {"torchvision", "timm", "transformers", "jax", "flax"}
-# Who imports what is only known when it runs: two that fetch modules of their own late, and the doors to peers: the
-# decoder that one of them brings, and teachers.
-LATE = ["__init__.py", "cli/__init__.py", "data/nvjpeg.py", "training/guides.py"]
-PILLOW_ROOMS = {"data", "inspection", "serve", "export"}
+# Who imports what is only known when it runs: two that fetch modules of their own late, and the doors to peers: those
+# that are measured beside us, the decoder that one of them brings, and teachers.
+LATE = ["__init__.py", "bench/peers.py", "cli/__init__.py", "data/nvjpeg.py", "training/guides.py"]
+PILLOW_ROOMS = {"data", "inspection", "serve", "export", "bench"}
 
 
 def imports(file: Path, package: Path) -> Iterator[tuple[int, str]]:

@@ -21,6 +21,7 @@ VERBS = (
     "check",
     "show",
     "convert",
+    "bench",
 )  # each the name of a module here, whose function of that name is the command
 
 app = typer.Typer(
