@@ -27,10 +27,9 @@ Second = Literal["branch", "stream"]  # where the second norm stands: the paper'
 
 @dataclass(frozen=True)
 class How:
-    """What a block is made with: kernels, attention, the precision of its stream, and its own numbers."""
+    """What a block is made with: kernels, the precision of its stream, and its own numbers."""
 
     kernels: Kernels
-    attend: Attend
     dtype: torch.dtype
     epsilon: float
     form: Form
@@ -54,91 +53,119 @@ class Learned(NamedTuple):
     fc2_bias: Any
 
 
+Keeps = tuple[Tensor | None, Tensor | None]  # what stochastic depth leaves of the branches of eq. 2 and 3
+
+
 class _Block(torch.autograd.Function):
     """Rows (rows, width), of sequences or maps of a `shape`, to rows of the same."""
 
     @staticmethod
     def forward(
-        ctx: Any,
-        x: Tensor,
-        how: How,
-        shape: torch.Size,
-        keeps: tuple[Tensor | None, Tensor | None],
-        *parameters: Any,
+        ctx: Any, x: Tensor, how: How, attend: Attend, shape: torch.Size, keeps: Keeps, *parameters: Any
     ) -> Tensor:
         k, count = how.kernels, len(Learned._fields)
-        p, biases = _working(Learned(*parameters[:count]), how.dtype), parameters[count:]
+        p, biases = working(Learned(*parameters[:count]), how.dtype), parameters[count:]
         first = k.norm(x, p.norm1, p.shift1, how.epsilon)
         qkv = F.linear(first.y, p.qkv, p.qkv_bias).view(*shape[:-1], -1)
-        out, kept = how.attend.forward(qkv, *biases)
+        out, kept = attend.forward(qkv, *biases)
         out = out.reshape(x.shape)
-        second = k.add_norm(x, F.linear(out, p.out, p.out_bias), keeps[0], p.norm2, p.shift2, how.epsilon)  # eq. 2
-        h = F.linear(second.y, p.fc1, p.fc1_bias)
-        branch = F.linear(k.gelu(h, how.form), p.fc2, p.fc2_bias)
-        ctx.how, ctx.shape, ctx.keeps, ctx.kept = how, shape, keeps, len(kept)
+        done, second, h = ended(x, F.linear(out, p.out, p.out_bias), keeps, p, how)
+        ctx.how, ctx.attend, ctx.shape, ctx.keeps, ctx.kept = how, attend, shape, keeps, len(kept)
         ctx.save_for_backward(*first, qkv, out, *second, h, *p, *kept, *biases)
-        return k.add(second.total if how.second == "branch" else second.y, branch, keeps[1])  # eq. 3
+        return done
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
-        how, k, (keep1, keep2) = ctx.how, ctx.how.kernels, ctx.keeps
+        how, k = ctx.how, ctx.how.kernels
         x, y1, mean1, inverse1, qkv, out, total, y2, mean2, inverse2, h, *rest = ctx.saved_tensors
         p, rest = Learned(*rest[: len(Learned._fields)]), rest[len(Learned._fields) :]
         kept, biases = tuple(rest[: ctx.kept]), rest[ctx.kept :]
-        grad = grad.contiguous()
-        last = _part(grad, keep2)
-        # A wide output is made faster with the matrix lying the other way.
-        mlp = k.gelu_backward(F.linear(last, p.fc2.T.contiguous()), h, how.form)
-        normed = Normed(total, y2, mean2, inverse2)
-        if how.second == "branch":
-            middle = k.norm_backward(mlp.h @ p.fc1, normed, p.norm2, grad, keep1, keep2)
-            ending = middle.skipped
-        else:
-            middle = k.norm_backward(torch.addmm(grad, mlp.h, p.fc1), normed, p.norm2, None, keep1, None)
-            ending = last.sum(0, dtype=torch.promote_types(last.dtype, torch.float32))
-        branch = _part(middle.x, keep1)
-        dout = (branch @ p.out).view(*ctx.shape[:-1], -1)
-        back = how.attend.backward(dout, qkv, out.view(dout.shape), kept, *biases)
+        end = ended_back(grad.contiguous(), Normed(total, y2, mean2, inverse2), h, ctx.keeps, p, how)
+        dout = (end.branch @ p.out).view(*ctx.shape[:-1], -1)
+        back = ctx.attend.backward(dout, qkv, out.view(dout.shape), kept, *biases)
         dqkv = back.qkv.reshape(x.shape[0], -1)
-        first = k.norm_backward(dqkv @ p.qkv, Normed(x, y1, mean1, inverse1), p.norm1, middle.x, None, None)
+        first = k.norm_backward(dqkv @ p.qkv, Normed(x, y1, mean1, inverse1), p.norm1, end.x, None, None)
         found = Learned(
             norm1=first.weight,
             shift1=first.bias,
-            norm2=middle.weight,
-            shift2=middle.bias,
-            qkv=_weight(dqkv, y1),
+            qkv=weight(dqkv, y1),
             qkv_bias=None if p.qkv_bias is None else back.sums,
-            out=_weight(branch, out),
-            out_bias=middle.branched,
-            fc1=_weight(mlp.h, y2),
-            fc1_bias=mlp.bias,
-            fc2=_weight(last, mlp.a),
-            fc2_bias=ending,
+            out=weight(end.branch, out),
+            **end.learned,
         )
-        return first.x, None, None, None, *found, *back.learned
+        return first.x, None, None, None, None, *found, *back.learned
+
+
+class EndGradients(NamedTuple):
+    """Of the stream before eq. 2's sum, of the branch that it adds, and of what was learned from there on."""
+
+    x: Tensor
+    branch: Tensor
+    learned: dict[str, Tensor]
+
+
+def ended(x: Tensor, branch: Tensor, keeps: Keeps, p: Learned, how: How) -> tuple[Tensor, Normed, Tensor]:
+    """From the sum of eq. 2 on: the rows behind the block; for the way back the second norm and the hidden layer."""
+    k = how.kernels
+    second = k.add_norm(x, branch, keeps[0], p.norm2, p.shift2, how.epsilon)  # eq. 2
+    h = F.linear(second.y, p.fc1, p.fc1_bias)
+    branch = F.linear(k.gelu(h, how.form), p.fc2, p.fc2_bias)
+    return k.add(second.total if how.second == "branch" else second.y, branch, keeps[1]), second, h  # eq. 3
+
+
+def ended_back(grad: Tensor, second: Normed, h: Tensor, keeps: Keeps, p: Learned, how: How) -> EndGradients:
+    k, (keep1, keep2) = how.kernels, keeps
+    last = _part(grad, keep2)
+    # A wide output is made faster with the matrix lying the other way.
+    mlp = k.gelu_backward(F.linear(last, p.fc2.T.contiguous()), h, how.form)
+    if how.second == "branch":
+        middle = k.norm_backward(mlp.h @ p.fc1, second, p.norm2, grad, keep1, keep2)
+        ending = middle.skipped
+    else:
+        middle = k.norm_backward(torch.addmm(grad, mlp.h, p.fc1), second, p.norm2, None, keep1, None)
+        ending = last.sum(0, dtype=torch.promote_types(last.dtype, torch.float32))
+    learned = {
+        "norm2": middle.weight,
+        "shift2": middle.bias,
+        "out_bias": middle.branched,
+        "fc1": weight(mlp.h, second.y),
+        "fc1_bias": mlp.bias,
+        "fc2": weight(last, mlp.a),
+        "fc2_bias": ending,
+    }
+    return EndGradients(middle.x, _part(middle.x, keep1), learned)
 
 
 _made: Callable[..., Tensor] = _Block.apply
 
 
 def fused(
-    norms: tuple[nn.LayerNorm, nn.LayerNorm], attention: Attention, mlp: MLP, drop: StochasticDepth, how: How
+    norms: tuple[nn.LayerNorm, nn.LayerNorm],
+    attention: Attention,
+    mlp: MLP,
+    drop: StochasticDepth,
+    attend: Attend,
+    how: How,
 ) -> Callable[..., Tensor]:
     """The forward of a block of these parts on (batch, …, width), with what attention adds to its logits."""
-    qkv = attention.qkv
-    assert isinstance(qkv, nn.Linear)
-    layers = (*norms, qkv, attention.out, mlp.fc1, mlp.fc2)  # in the order of `Learned`
 
     def forward(x: Tensor, *biases: Tensor) -> Tensor:
         keeps = keep(drop, x), keep(drop, x)
         rows = x.to(how.dtype).reshape(-1, x.shape[-1]).contiguous()
-        parameters = [each for layer in layers for each in (layer.weight, layer.bias)]
         with torch.autocast(x.device.type, enabled=False):
-            rows = _made(rows, how, x.shape, keeps, *parameters, *biases)
+            rows = _made(rows, how, attend, x.shape, keeps, *parameters(norms, attention, mlp), *biases)
         return rows.view(x.shape)
 
     return forward
+
+
+def parameters(norms: tuple[nn.LayerNorm, nn.LayerNorm], attention: Attention, mlp: MLP) -> Learned:
+    """Those of a block that are learned, or are to be."""
+    qkv = attention.qkv
+    assert isinstance(qkv, nn.Linear)
+    layers = (*norms, qkv, attention.out, mlp.fc1, mlp.fc2)  # in the order of `Learned`
+    return Learned(*(each for layer in layers for each in (layer.weight, layer.bias)))
 
 
 def keep(drop: StochasticDepth, x: Tensor) -> Tensor | None:
@@ -149,9 +176,9 @@ def keep(drop: StochasticDepth, x: Tensor) -> Tensor | None:
     return (kept / (1 - drop.rate)).flatten()
 
 
-def _working(parameters: Learned, dtype: torch.dtype) -> Learned:
+def working(learned: Learned, dtype: torch.dtype) -> Learned:
     """The matrices and their biases as they work; the norms' values as they are."""
-    names = parameters._asdict()
+    names = learned._asdict()
     return Learned(
         **{
             name: value if value is None or name.startswith(("norm", "shift")) else value.detach().to(dtype)
@@ -169,7 +196,7 @@ def _part(rows: Tensor, kept: Tensor | None) -> Tensor:
     return part
 
 
-def _weight(dy: Tensor, x: Tensor) -> Tensor:
+def weight(dy: Tensor, x: Tensor) -> Tensor:
     """dyᵀ x: the gradient of a matrix, in the precision of its master."""
     if dy.device.type == "cuda" and dy.dtype != torch.float32:
         return torch.mm(dy.T, x, out_dtype=torch.float32)

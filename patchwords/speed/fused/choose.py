@@ -34,20 +34,21 @@ def fuse(module: nn.Module, kernels: Kernels, dtype: torch.dtype, device: torch.
     fitting = [block for block in blocks if fits(block)]
     for block in fitting:
         attend = attends(block.attention, kernels, device)
-        how = How(kernels, attend, dtype, block.norm1.eps, form(block.mlp), SECOND[type(block)])
-        vars(block)["forward"] = fused((block.norm1, block.norm2), block.attention, block.mlp, block.drop, how)
+        how = How(kernels, dtype, block.norm1.eps, form(block.mlp), SECOND[type(block)])
+        norms = block.norm1, block.norm2
+        vars(block)["forward"] = fused(norms, block.attention, block.mlp, block.drop, attend, how)
     for part in module.modules():
         if (parts := parts_of(part)) and parts.blocks:
             fuse_embed(parts.embed, kernels, dtype)
             if parts.whole and parts.pool.front is not None:
-                vars(part)["read"] = _read(parts, parts.pool.front, dtype)
+                vars(part)["read"] = _read(parts, parts.pool.front, kernels, dtype)
     windows, of = fuse_windows(module, kernels, dtype)
     return len(fitting) + windows, len(blocks) + of
 
 
-def _read(parts: Parts, front: int, dtype: torch.dtype) -> Callable[[Tokens], Tensor]:
+def _read(parts: Parts, front: int, kernels: Kernels, dtype: torch.dtype) -> Callable[[Tokens], Tensor]:
     """Eq. 2 to 4 where only the first tokens of the last layer are looked at."""
-    ends = last(parts.blocks[-1], front, dtype)
+    ends = last(parts.blocks[-1], front, kernels, dtype)
 
     def read(tokens: Tokens) -> Tensor:
         for layer in range(len(parts.encoder.blocks) - 1):

@@ -4,52 +4,87 @@ The logits are those of the whole layer; a sixth of its products is left.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from patchwords.layers.block import Block
-from patchwords.ops.attention import attention
-from patchwords.speed.fused.attend import apart, joined
+from patchwords.speed.fused.block import How, Keeps, Learned, ended, ended_back, keep, parameters, weight, working
+from patchwords.speed.fused.parts import form
+from patchwords.speed.kernels.norm import Normed, single
+from patchwords.speed.kernels.table import Kernels
 
 
-def last(block: Block, front: int, dtype: torch.dtype) -> Callable[[Tensor], Tensor]:
+class _Last(torch.autograd.Function):
+    """A sequence (batch, tokens, width) to its first tokens (batch, front, width), behind the layer."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, front: int, heads: int, how: How, keeps: Keeps, *learned: Any) -> Tensor:
+        k, p, width = how.kernels, working(Learned(*learned), how.dtype), x.shape[2]
+        first = k.norm(x.view(-1, width), p.norm1, p.shift1, how.epsilon)
+        asks = first.y.view(x.shape)[:, :front].contiguous()
+        q = F.linear(asks, p.qkv[:width], _some(p.qkv_bias, slice(width)))
+        kv = F.linear(first.y, p.qkv[width:], _some(p.qkv_bias, slice(width, None))).view(*x.shape[:2], -1)
+        out, total = k.few(q, kv, heads)
+        branch = F.linear(out.view(-1, width), p.out, p.out_bias)
+        done, second, h = ended(x[:, :front].reshape(-1, width), branch, keeps, p, how)
+        ctx.how, ctx.keeps, ctx.front, ctx.heads = how, keeps, front, heads
+        ctx.save_for_backward(x, *first[1:], asks, q, kv, out, total, *second, h, *p)
+        return done.view(-1, front, width)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
+        how, k, front = ctx.how, ctx.how.kernels, ctx.front
+        x, y1, mean1, inverse1, asks, q, kv, out, total, between, y2, mean2, inverse2, h, *rest = ctx.saved_tensors
+        p, width = Learned(*rest), x.shape[2]
+        rows = grad.reshape(-1, width).contiguous()
+        end = ended_back(rows, Normed(between, y2, mean2, inverse2), h, ctx.keeps, p, how)
+        dout = (end.branch @ p.out).view(q.shape)
+        back = k.few_backward(dout, q, kv, out, total, ctx.heads)
+        dkv, dq = back.kv.flatten(0, 1), back.q.flatten(0, 1)
+        dy = (dkv @ p.qkv[width:]).view(x.shape)
+        dy[:, :front] += (dq @ p.qkv[:width]).view(grad.shape)
+        normed = Normed(x.view(-1, width), y1, mean1, inverse1)
+        first = k.norm_backward(dy.view(-1, width), normed, p.norm1, None, None, None)
+        dx = first.x.view(x.shape)
+        dx[:, :front] += end.x.view(grad.shape)
+        found = Learned(
+            norm1=first.weight,
+            shift1=first.bias,
+            qkv=torch.cat([weight(dq, asks.flatten(0, 1)), weight(dkv, y1)]),
+            qkv_bias=None if p.qkv_bias is None else _sums(dq, dout.flatten(0, 1)),
+            out=weight(end.branch, out.view(-1, width)),
+            **end.learned,
+        )
+        return dx, None, None, None, None, *found
+
+
+_made: Callable[..., Tensor] = _Last.apply
+
+
+def last(block: Block, front: int, kernels: Kernels, dtype: torch.dtype) -> Callable[[Tensor], Tensor]:
     """The forward from (batch, tokens, width) to (batch, front, width)."""
+    how = How(kernels, dtype, block.norm1.eps, form(block.mlp))
+    heads, drop = block.attention.heads, block.drop
 
     def forward(x: Tensor) -> Tensor:
+        keeps = keep(drop, x), keep(drop, x)
+        learned = parameters((block.norm1, block.norm2), block.attention, block.mlp)
         with torch.autocast(x.device.type, enabled=False):
-            x = x.to(dtype)
-            x = _stream(x, front, block.drop(_attended(block, x, front)))  # eq. 2
-            return x + block.drop(_mlp(block, x))  # eq. 3
+            return _made(x.to(dtype).contiguous(), front, heads, how, keeps, *learned)
 
     return forward
 
 
-def _stream(x: Tensor, front: int, branch: Tensor) -> Tensor:
-    return x[:, :front] + branch
+def _some(bias: Tensor | None, which: slice) -> Tensor | None:
+    return None if bias is None else bias[which]
 
 
-def _attended(block: Block, x: Tensor, front: int) -> Tensor:
-    width, heads, qkv = x.shape[2], block.attention.heads, block.attention.qkv
-    assert isinstance(qkv, torch.nn.Linear)
-    y = _normed(x, block.norm1)
-    weight, bias = qkv.weight.to(x.dtype), None if qkv.bias is None else qkv.bias.to(x.dtype)
-    q = F.linear(y[:, :front], weight[:width], None if bias is None else bias[:width])
-    k, v = F.linear(y, weight[width:], None if bias is None else bias[width:]).chunk(2, -1)
-    out = joined(attention(apart(q, heads), apart(k, heads), apart(v, heads)))
-    return _linear(out, block.attention.out)
-
-
-def _mlp(block: Block, x: Tensor) -> Tensor:
-    mlp = block.mlp
-    return _linear(mlp.activation(_linear(_normed(x, block.norm2), mlp.fc1)), mlp.fc2)
-
-
-def _normed(x: Tensor, norm: torch.nn.LayerNorm) -> Tensor:
-    weight, bias = norm.weight.to(x.dtype), norm.bias.to(x.dtype)
-    return F.layer_norm(x, norm.normalized_shape, weight, bias, norm.eps)
-
-
-def _linear(x: Tensor, layer: torch.nn.Linear) -> Tensor:
-    return F.linear(x, layer.weight.to(x.dtype), layer.bias.to(x.dtype))
+def _sums(dq: Tensor, dout: Tensor) -> Tensor:
+    """The gradient of the biases of q, k and v: a query's weights sum to one, which leaves nothing for those of k."""
+    of_q, of_v = single(dq).sum(0), single(dout).sum(0)
+    return torch.cat([of_q, torch.zeros_like(of_q), of_v])

@@ -97,8 +97,8 @@ def fused_window(block: WindowBlock, kernels: Kernels, dtype: torch.dtype) -> Ca
     projection, offsets = block.attention.qkv, block.attention.offsets
     assert isinstance(projection, nn.Linear)
     attend = Within(block.window, block.shift, projection, kernels.windowed, kernels.windowed_backward)
-    how = How(kernels, attend, dtype, block.norm1.eps, form(block.mlp))
-    made = fused((block.norm1, block.norm2), block.attention, block.mlp, block.drop, how)
+    how = How(kernels, dtype, block.norm1.eps, form(block.mlp))
+    made = fused((block.norm1, block.norm2), block.attention, block.mlp, block.drop, attend, how)
     return lambda x: made(x, bias_of(offsets))
 
 

@@ -32,32 +32,34 @@ def taken(tokens: int, width: int) -> bool:
 
 
 def short(qkv: Tensor, heads: int) -> Attended:
-    q, k, v = _apart(qkv, 3, heads)
-    logits = _logits(q, k)
+    q, k, v = apart(qkv, 3, heads)
+    logits = scaled(q, k)
     x = logits.softmax(-1).to(v.dtype) @ v
-    return Attended(_joined(x), logits.logsumexp(-1))
+    return Attended(joined(x), logits.logsumexp(-1))
 
 
 def short_backward(grad: Tensor, qkv: Tensor, out: Tensor, total: Tensor, heads: int) -> ShortGradients:
     """From the gradient of the output, and what the forward has given."""
-    q, k, v = _apart(qkv, 3, heads)
-    (dx,), (x,) = _apart(grad, 1, heads), _apart(out, 1, heads)
-    a = (_logits(q, k) - total[..., None]).exp()
+    q, k, v = apart(qkv, 3, heads)
+    (dx,), (x,) = apart(grad, 1, heads), apart(out, 1, heads)
+    a = (scaled(q, k) - total[..., None]).exp()
     da = single(dx) @ single(v).mT
     logits = a * (da - (single(x) * single(dx)).sum(-1, keepdim=True)) * q.shape[-1] ** -0.5
     dq, dk = logits.to(q.dtype) @ k, logits.to(q.dtype).mT @ q
-    dqkv = torch.cat([_joined(part) for part in (dq, dk, a.to(dx.dtype).mT @ dx)], -1)
+    dqkv = torch.cat([joined(part) for part in (dq, dk, a.to(dx.dtype).mT @ dx)], -1)
     return ShortGradients(dqkv, single(dqkv).sum((0, 1)))
 
 
-def _logits(q: Tensor, k: Tensor) -> Tensor:
+def scaled(q: Tensor, k: Tensor) -> Tensor:
+    """The logits."""
     return single(q) @ single(k).mT * q.shape[-1] ** -0.5
 
 
-def _apart(x: Tensor, parts: int, heads: int) -> tuple[Tensor, ...]:
+def apart(x: Tensor, parts: int, heads: int) -> tuple[Tensor, ...]:
     """Each part as (batch, heads, tokens, width / heads)."""
     return x.unflatten(-1, (parts, heads, -1)).permute(2, 0, 3, 1, 4).unbind(0)
 
 
-def _joined(x: Tensor) -> Tensor:
+def joined(x: Tensor) -> Tensor:
+    """The heads side by side again."""
     return x.transpose(1, 2).flatten(2)

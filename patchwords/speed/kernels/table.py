@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from patchwords.speed.kernels import eight, gelu, norm, pack, sequence, short, windowed
+from patchwords.speed.kernels import eight, few, gelu, norm, pack, sequence, short, windowed
+from patchwords.speed.kernels.few import FewGradients
 from patchwords.speed.kernels.gelu import GeluGradients
 from patchwords.speed.kernels.norm import Normed, NormGradients
 from patchwords.speed.kernels.short import Attended, ShortGradients
@@ -27,6 +28,8 @@ class Kernels:
     pack: Callable[..., tuple[Tensor, Tensor]]
     short: Callable[..., Attended]
     short_backward: Callable[..., ShortGradients]
+    few: Callable[..., Attended]
+    few_backward: Callable[..., FewGradients]
     windowed: Callable[..., Tensor]
     windowed_backward: Callable[..., WindowGradients]
     norm_eight: Callable[..., tuple[Tensor, Tensor]]
@@ -49,6 +52,8 @@ def plain() -> Kernels:
         pack=pack.pack,
         short=short.short,
         short_backward=short.short_backward,
+        few=few.few,
+        few_backward=few.few_backward,
         windowed=windowed.windowed,
         windowed_backward=windowed.windowed_backward,
         norm_eight=norm.norm_eight,
@@ -61,6 +66,7 @@ def plain() -> Kernels:
 def fast() -> Kernels:
     """Triton's, for GPUs."""
     from patchwords.speed.kernels import (  # Triton is not there without a GPU
+        few_triton,
         gelu_triton,
         norm_triton,
         pack_triton,
@@ -81,6 +87,8 @@ def fast() -> Kernels:
         pack=pack_triton.pack,
         short=short_triton.short,
         short_backward=short_triton.short_backward,
+        few=few_triton.few,
+        few_backward=few_triton.few_backward,
         windowed=windowed_triton.windowed,
         windowed_backward=windowed_triton.windowed_backward,
         norm_eight=norm_triton.norm_eight,

@@ -1,0 +1,112 @@
+"""Compiles every kernel of Triton's for a GPU that is not there, and prints which: a program of its own.
+
+Interpreted, a kernel may do what no GPU can. Whether it can is known to the compiler, which needs no GPU.
+"""
+
+import json
+from typing import Any
+
+import numpy as np
+import torch
+from triton.backends.compiler import GPUTarget
+from triton.runtime import driver
+from triton.runtime.jit import JITFunction
+
+from patchwords.data import stack_triton
+from patchwords.data.augment import rounds_triton
+from patchwords.data.augment.rounds import Round
+from patchwords.speed.kernels import (
+    few_triton,
+    gelu_triton,
+    norm_triton,
+    pack_triton,
+    sequence_triton,
+    short_triton,
+    windowed_triton,
+)
+
+HOPPER = GPUTarget("cuda", 90, 32)
+COMPILED: set[tuple[str, str]] = set()
+LAUNCH = JITFunction.run
+
+
+class Absent:
+    """As much of a driver as the compiler asks for."""
+
+    def get_current_device(self) -> int:
+        return 0
+
+    def get_current_stream(self, device: int) -> int:
+        return 0
+
+    def get_current_target(self) -> GPUTarget:
+        return HOPPER
+
+
+def compiled(kernel: Any, *arguments: Any, grid: Any, warmup: bool, **settings: Any) -> Any:
+    """Instead of a launch."""
+    made = LAUNCH(kernel, *arguments, grid=grid, warmup=True, **settings)
+    assert made.asm["cubin"]
+    COMPILED.add((kernel.fn.__module__.rpartition(".")[2], kernel.fn.__name__))
+    return made
+
+
+def rows(*shape: int) -> torch.Tensor:
+    return torch.zeros(*shape, dtype=torch.bfloat16)
+
+
+def training(tokens: int, heads: int) -> None:
+    """What a block of ViT-S or B launches, and the last one of a distilled DeiT."""
+    width = 64 * heads
+    x, values, keep = rows(2 * tokens, width), torch.zeros(width), torch.zeros(2)
+    normed = norm_triton.norm(x, values, values, 1e-6)
+    norm_triton.add_norm(x, x, keep, values, values, 1e-6)
+    norm_triton.add(x, x, None)
+    norm_triton.norm_backward(x, normed, values, x, keep, keep)
+    norm_triton.norm_backward(x, normed, values, None, None, None)
+    h = rows(2 * tokens, 4 * width)
+    gelu_triton.gelu(h, "tanh")
+    gelu_triton.gelu_backward(h.clone(), h, "none")
+    qkv = rows(2, tokens, 3 * width)
+    out, total = short_triton.short(qkv, heads)
+    short_triton.short_backward(out, qkv, out, total, heads)
+    q, kv = rows(2, 2, width), rows(2, tokens, 2 * width)
+    out, total = few_triton.few(q, kv, heads)
+    few_triton.few_backward(out, q, kv, out, total, heads)
+    pack_triton.pack(x, x, x)
+    sequence_triton.sequence(rows(2, tokens - 1, width), rows(1, width), rows(tokens - 1, width), torch.bfloat16)
+
+
+def windows() -> None:
+    qkv, bias = rows(1, 14, 14, 3 * 96), torch.zeros(3, 49, 49)
+    out = windowed_triton.windowed(qkv, bias, (7, 7), (3, 3))
+    windowed_triton.windowed_backward(out, qkv, bias, (7, 7), (3, 3))
+
+
+def eight() -> None:
+    x, values = rows(10, 768), torch.zeros(768)
+    norm_triton.norm_eight(x, x, values, values, values, 1e-6)
+    gelu_triton.gelu_eight(rows(10, 3072), "tanh")
+    gelu_triton.eight(x)
+
+
+def pictures() -> None:
+    every = [torch.zeros(3, 30, 40, dtype=torch.uint8)] * 2
+    boxes = np.array([[0.0, 0.0, 30.0, 40.0]] * 2)
+    stack_triton.cut_pictures(every, boxes, (16, 16), "bicubic")
+    for levels in (torch.zeros(2, 3, 16, 16, dtype=torch.uint8), torch.zeros(2, 3, 16, 16)):
+        rounds_triton.run(levels, [Round.empty(2)])
+
+
+def main() -> None:
+    driver.set_active(Absent())
+    JITFunction.run = compiled
+    training(197, 6)
+    windows()
+    eight()
+    pictures()
+    print(json.dumps(sorted(COMPILED)))
+
+
+if __name__ == "__main__":
+    main()
