@@ -99,6 +99,15 @@ def test_the_run_gives_back_the_model_that_was_scored(data: Path, tmp_path: Path
     assert vars(model)["card"].classes == ("0", "1")
 
 
+@pytest.mark.parametrize("name", ["digits", "cifar10"])
+def test_a_run_folder_hides_no_data_set(name: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A resumed run would take its own folder for its data."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match=f"would hide the data set {name}; choose another name"):
+        train(data, out=name)
+    assert not Path(name).exists()
+
+
 def test_threads_and_determinism_end_with_the_run(data: Path, tmp_path: Path) -> None:
     before = torch.get_num_threads()
     train(

@@ -81,6 +81,11 @@ def open_pictures(
     return open_data(given, split=split, offline=offline, mirror=mirror, progress=progress)
 
 
+def is_name(word: str) -> bool:
+    """Whether a data set is called so, which a folder of that name would hide."""
+    return word == digits.NAME or word in PUBLIC
+
+
 def place(given: str) -> str:
     """What opens the same data from anywhere: the whole path, or the name of a public set."""
     path = _absolute(Path(given))
