@@ -27,15 +27,20 @@ PAIR = re.compile(r"([\w.-]+)=(https?://(?:[\w.-]+|\[::1\])(?::\d+)?(?:/[^\s?#]*
 Progress = Callable[[int, int], None]  # bytes so far, and in all (0 where the server does not say)
 
 
-def download(address: str, target: Path, *, sha256: str = "", progress: Progress | None = None) -> None:
-    """Brings a file to the target, going on where an earlier try stopped; a target that is there stays."""
+def download(
+    address: str, target: Path, *, sha256: str = "", token: str = "", progress: Progress | None = None
+) -> None:
+    """Brings a file to the target, going on where an earlier try stopped; a target that is there stays.
+
+    A token says who asks, to this address alone and not to where it redirects.
+    """
     _secure(address)
     with _writing(target), _lock(target):
         if target.exists():
             return  # another process was faster
         for pause in (*PAUSES, None):
             try:
-                _transfer(address, target, progress)
+                _transfer(address, target, token, progress)
                 break
             except _TransferError as error:
                 if pause is None:
@@ -105,9 +110,9 @@ def _secure(address: str) -> str:
     return address
 
 
-def _transfer(address: str, target: Path, progress: Progress | None) -> None:
+def _transfer(address: str, target: Path, token: str, progress: Progress | None) -> None:
     """Adds to the part file what it lacks."""
-    if not (response := _ask(address, target)):
+    if not (response := _ask(address, target, token)):
         return
     part = _beside(target, "part")
     with response:
@@ -127,12 +132,14 @@ def _transfer(address: str, target: Path, progress: Progress | None) -> None:
         raise _TransferError(f"{done} of {total} bytes")
 
 
-def _ask(address: str, target: Path) -> HTTPResponse | None:
+def _ask(address: str, target: Path, token: str) -> HTTPResponse | None:
     """The server's answer to a request for what the part file lacks, or nothing if it says that nothing is lacking."""
     part = _beside(target, "part")
     size, validator = _begun(address, part)
     resume = {"Range": f"bytes={size}-", "If-Range": validator} if size else {}
     request = urllib.request.Request(address, headers={"User-Agent": "patchwords", **resume})
+    if token:
+        request.add_unredirected_header("Authorization", f"Bearer {token}")
     try:
         response: HTTPResponse = urllib.request.build_opener(_Redirects).open(request, timeout=TIMEOUT)
     except urllib.error.HTTPError as error:

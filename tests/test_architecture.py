@@ -35,7 +35,8 @@ KNOWS: dict[str, set[str]] = {
     "weights": BRICKS | {"models", "data", "objectives"},
     "evaluation": BRICKS | {"models", "data", "speed", "weights", "pages"},  # a model comes with its card
     "inspection": BRICKS | {"models", "data", "speed", "weights", "pages", "evaluation"},
-    "export": BRICKS | {"models", "data"},
+    # What is exported comes with its card, is measured on data, and says so in a model card.
+    "export": BRICKS | {"models", "data", "weights", "evaluation", "pages"},
     "training": EVERYTHING_BUILT,
     "studies": EVERYTHING_BUILT | {"training"},
     "serve": EVERYTHING_BUILT,

@@ -21,6 +21,8 @@ VERBS = (
     "check",
     "show",
     "convert",
+    "export",
+    "hub",
     "bench",
 )  # each the name of a module here, whose function of that name is the command
 

@@ -19,6 +19,8 @@ from patchwords.data.sources.source import Pixels, Source
 from patchwords.data.transforms import prepare
 from patchwords.errors import DataError, ModelError, UsageError
 from patchwords.evaluation.answers import Compute, ask
+from patchwords.export.program import Program
+from patchwords.export.read import is_program, open_program
 from patchwords.inspection.sight import sight
 from patchwords.models import names as architectures
 from patchwords.serve.prediction import Kind, Prediction
@@ -49,7 +51,8 @@ class Manner:
 class Predictor:
     """Pictures in, predictions out, prepared as the weights' card says.
 
-    `model` is a run folder, a weights file of any known format, the name of published weights, or an opened Subject.
+    `model` is a run folder, a weights file of any known format, the name of published weights, a file of
+    `patchwords export`, or an opened Subject.
     After it is made nothing in it changes, so that threads may share one.
     """
 
@@ -67,11 +70,15 @@ class Predictor:
     ) -> None:
         at_least(1, batch=batch)
         self.manner = Manner(precision=precision, compiled=compiled)
-        self.compute = Compute(device=choose(device), batch=batch)
         self.subject = _subject(model, image, heads, fetch)
+        exported = isinstance(self.subject.model, Program)
+        place = _place_of_program(device, self.manner) if exported else choose(device)
+        self.compute = Compute(device=place, batch=batch)
         self.card = self.subject.card
-        self.model = self.subject.model.to(self.compute.device).eval()
-        self.function = ready(self.model, device=self.compute.device, precision=precision, compiled=compiled)
+        self.model = self.subject.model.to(place).eval()
+        self.function = (
+            self.model if exported else ready(self.model, device=place, precision=precision, compiled=compiled)
+        )
         self.classes = self.card.classes or tuple(f"class {number}" for number in range(self.card.model.classes))
 
     def __repr__(self) -> str:
@@ -206,6 +213,15 @@ class Predictor:
             )
 
 
+def _place_of_program(device: str, manner: Manner) -> torch.device:
+    """Where an exported file is run: as it is, by the processor."""
+    if manner != Manner():
+        raise UsageError("an exported file is run as it was exported: leave out --precision and --compile")
+    if device not in ("auto", "cpu"):
+        raise UsageError(f"device {device!r}: an exported file is run on the processor here, choose cpu or auto")
+    return torch.device("cpu")
+
+
 def _subject(
     model: str | Path | Subject, image: int | tuple[int, int] | None, heads: int | None, fetch: Callable[[str], Path]
 ) -> Subject:
@@ -214,6 +230,10 @@ def _subject(
         if image is not None or heads is not None:
             raise UsageError("image and heads belong to the opening of a file: give them to open_subject")
         subject = model
+    elif is_program(model):
+        if image is not None or heads is not None:
+            raise UsageError(f"{model} is an exported file, whose size is fixed: leave out --image and --heads")
+        subject = open_program(model)
     else:
         if not Path(model).exists() and architectures.fits(str(model)):
             raise UsageError(UNTRAINED.format(model))

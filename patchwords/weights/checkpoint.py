@@ -17,7 +17,7 @@ from patchwords.settings import nearest
 from patchwords.weights import card as cards
 from patchwords.weights import files, hub, processor, store
 from patchwords.weights.adapt import shapes
-from patchwords.weights.card import Card
+from patchwords.weights.card import Card, Loss
 from patchwords.weights.describe import Told, describe
 from patchwords.weights.files import Contents, Depth
 from patchwords.weights.format import Format
@@ -138,19 +138,20 @@ def _agree(what: str, said: dict[str, T | None]) -> T | None:
 def _card(path: Path, config: Config, contents: Contents, format: Format, published: Entry | None, told: Told) -> Card:
     """What the file, the files beside it or the zoo say of the weights; what nobody says is assumed, and said."""
     classes: tuple[str, ...] = ()
+    loss: Loss = "softmax"
     table = contents.sidecars.get("config.json")
     if table is not None and format.name == "huggingface":
         hub.compare(table, config)
         config = replace(config, **hub.read_model(table))
         if isinstance(config, SwinConfig) and (unlike := format.refuses(config)):
             raise ModelError(f"{path} is of {unlike}, which transformers computes in another way than it is done here")
-        classes = hub.read_classes(table, config.classes)
+        classes, loss = hub.read_classes(table, config.classes), hub.read_loss(table)
     if table is not None and format.name == "timm" and isinstance(config, ViTConfig):
         config = replace(config, pool=hub.read_pool(table, config))
     preprocess = format.preprocess
     if not isinstance(config, TokenizerConfig):  # beside FLAVA's codebook stands what its other parts see
         preprocess = processor.read(contents.sidecars, config.image) or preprocess
-    card = Card(model=config, preprocess=preprocess or Preprocess(), source=path.name)
+    card = Card(model=config, preprocess=preprocess or Preprocess(), loss=loss, source=path.name)
     if published:
         _check_published(published, config)
         card = replace(card, preprocess=published.preprocess, source=published.address, licence=published.licence)

@@ -48,7 +48,7 @@ def convert(checkpoint: Checkpoint, path: Path, to: str) -> list[str]:
 
 def kept(path: Path) -> tuple[str, ...]:
     """The fields of a card that a foreign checkpoint carries: a folder some, a file none."""
-    return () if path.suffix else ("classes", "preprocess")
+    return () if path.suffix else ("classes", "preprocess", "loss")
 
 
 def _unsaid(card: Card, theirs: State, format: Format, path: Path) -> list[str]:

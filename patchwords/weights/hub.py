@@ -14,11 +14,13 @@ from patchwords.models.names import Config
 from patchwords.models.resnet import ResNetConfig
 from patchwords.models.swin import SwinConfig
 from patchwords.models.vit import ViTConfig
-from patchwords.weights.card import Card
+from patchwords.weights.card import Card, Loss
 from patchwords.weights.recognise import family
 
 ACTIVATIONS: dict[str, Activation] = {"gelu": "gelu", "gelu_pytorch_tanh": "gelu-tanh", "gelu_new": "gelu-tanh"}
 WRITTEN = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items())}
+
+PROBLEMS: dict[Loss, str] = {"softmax": "single_label_classification", "sigmoid": "multi_label_classification"}
 
 TIMM_POOLS = {"token": ("class", "distilled"), "avg": ("mean",), "map": ("map",)}
 
@@ -135,15 +137,23 @@ def read_classes(table: Mapping[str, Any], classes: int) -> tuple[str, ...]:
     return tuple(names[i] for i in range(classes))
 
 
+def read_loss(table: Mapping[str, Any]) -> Loss:
+    """Whether the classes exclude each other."""
+    return "sigmoid" if table.get("problem_type") == PROBLEMS["sigmoid"] else "softmax"
+
+
 def write_model(card: Card) -> dict[str, Any]:
     """config.json as transformers reads it."""
     config = card.model
     names = card.classes or tuple(f"LABEL_{i}" for i in range(config.classes))
-    labels = {
+    labels: dict[str, Any] = {
         "id2label": {str(i): name for i, name in enumerate(names)},
         "label2id": {name: i for i, name in enumerate(names)},
         "num_channels": config.channels,
+        "image_size": _side(config.image),  # BiT's config.json has no place of its own for it
     }
+    if config.classes:
+        labels["problem_type"] = PROBLEMS[card.loss]
     if isinstance(config, SwinConfig):
         return labels | _swin(config)
     if isinstance(config, ResNetConfig):
@@ -163,7 +173,6 @@ def _vit(config: ViTConfig) -> dict[str, Any]:
         "intermediate_size": config.mlp,
         "hidden_act": WRITTEN[config.activation],
         "layer_norm_eps": config.epsilon,
-        "image_size": _side(config.image),
         "patch_size": _side(config.patch),
         "qkv_bias": config.biases == "qkv",
         "pooler_output_size": config.head.hidden or config.width if isinstance(config.head, TanhMLP) else config.width,
@@ -215,7 +224,6 @@ def _swin(config: SwinConfig) -> dict[str, Any]:
         "window_size": config.window[0],
         "mlp_ratio": float(config.mlp),
         "hidden_act": WRITTEN[config.activation],
-        "image_size": _side(config.image),
         "patch_size": _side(config.patch),
         "qkv_bias": config.biases == "qkv",
         "hidden_dropout_prob": config.dropout,

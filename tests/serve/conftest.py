@@ -1,8 +1,10 @@
 """A small model with names, and pictures of every kind of pixel."""
 
+import asyncio
 import io
-from collections.abc import Callable
-from dataclasses import replace
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,9 @@ from torch import nn
 
 from patchwords.models.build import build
 from patchwords.models.names import Config
+from patchwords.serve.http.app import app
+from patchwords.serve.http.guard import Guard
+from patchwords.serve.http.service import Service
 from patchwords.serve.predictor import Predictor
 from patchwords.weights.card import Card, fitted
 from patchwords.weights.subject import Subject
@@ -84,3 +89,60 @@ def files(kinds: dict[str, bytes], tmp_path: Path) -> Path:
     for name, data in kinds.items():
         (folder / name).write_bytes(data)
     return folder
+
+
+@dataclass(frozen=True)
+class Heard:
+    """What came back over HTTP."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+@pytest.fixture
+def service(predictor: Predictor) -> Iterator[Service]:
+    """A service of one model, which is called plain."""
+    service = Service({"plain": predictor})
+    service.start()
+    yield service
+    service.close()
+
+
+@pytest.fixture
+def send(service: Service) -> Callable[..., Heard]:
+    """`send("POST", "/predict?top=1", body)` asks the service without a network."""
+
+    def send(method: str, address: str, *chunks: bytes, guard: Guard | None = None, **headers: str) -> Heard:
+        path, _, query = address.partition("?")
+        told = {"host": "localhost:8000", "content-length": str(sum(map(len, chunks)))}
+        told |= {name.replace("_", "-"): text for name, text in headers.items()}
+        scope = {
+            "type": "http",
+            "method": method,
+            "path": path,
+            "query_string": query.encode(),
+            "headers": [(name.encode(), text.encode()) for name, text in told.items() if text != "none"],
+        }
+        messages: list[dict[str, Any]] = [
+            {"type": "http.request", "body": chunk, "more_body": number < len(chunks)}
+            for number, chunk in enumerate(chunks or (b"",), 1)
+        ]
+        said: list[Any] = []
+
+        async def receive() -> dict[str, Any]:
+            return messages.pop(0)
+
+        async def hear(message: Any) -> None:
+            said.append(message)
+
+        front = app(service, guard or Guard(host="127.0.0.1", port=8000))
+        asyncio.run(front(scope, receive, hear))
+        found = {name.decode(): text.decode() for name, text in said[0]["headers"]}
+        return Heard(said[0]["status"], found, b"".join(message["body"] for message in said[1:]))
+
+    return send
