@@ -23,6 +23,7 @@ VERBS = (
     "convert",
     "export",
     "hub",
+    "serve",
     "bench",
 )  # each the name of a module here, whose function of that name is the command
 

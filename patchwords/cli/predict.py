@@ -25,7 +25,10 @@ MOST_PIPED = 1 << 30  # bytes
 
 def predict(
     model: Annotated[
-        str, typer.Argument(metavar="MODEL", help="A run folder, a weights file, or a name of `show zoo`.")
+        str,
+        typer.Argument(
+            metavar="MODEL", help="A run folder, a weights file, an exported .onnx, or a name of `show zoo`."
+        ),
     ],
     pictures: Annotated[
         list[str],
@@ -39,6 +42,9 @@ def predict(
         Path | None,
         typer.Option(metavar="DIR", help="Draw each picture, where the model looks, and the probabilities as bars."),
     ] = None,
+    html: Annotated[
+        bool, typer.Option("--html", help="Beside each figure a page to point at, which needs no network.")
+    ] = False,
     as_csv: Annotated[
         bool, typer.Option("--csv", help="picture,rank,label,probability on stdout, a row a class.")
     ] = False,
@@ -64,6 +70,7 @@ def predict(
     from patchwords.cli.output import Output
     from patchwords.data.broken import Damage
     from patchwords.serve.given import read
+    from patchwords.serve.page.single import write_page
     from patchwords.serve.predictor import Predictor
     from patchwords.settings import at_least
     from patchwords.weights import store
@@ -73,6 +80,8 @@ def predict(
         raise UsageError("--csv and --json both want stdout: choose one of them")
     if figure is not None:
         _check_folder(figure)
+    elif html:
+        raise UsageError("--html writes pages beside the figures: say where with --figure DIR")
     output = Output(as_json, quiet)
     given = read(pictures, _stdin)
     with output.download(model) as progress:
@@ -95,7 +104,10 @@ def predict(
             if isinstance(answer, Damage):
                 broken.append(answer)
             else:
-                sayer.say(answer, _drawn(answer, figure, number, len(given.source), top))
+                drawn = _drawn(answer, figure, number, len(given.source), top)
+                sayer.say(answer, drawn)
+                if html and drawn:
+                    write_page(predictor, answer, drawn.with_suffix(".html"), top)
                 predicted += 1
             advance(number)
     damages = [{"picture": name, "reason": reason} for name, reason in broken]
