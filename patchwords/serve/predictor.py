@@ -22,7 +22,6 @@ from patchwords.evaluation.answers import Compute, ask
 from patchwords.export.program import Program
 from patchwords.export.read import is_program, open_program
 from patchwords.inspection.sight import sight
-from patchwords.models import names as architectures
 from patchwords.serve.prediction import Kind, Prediction
 from patchwords.serve.raw import Picture, is_one, name_of, raw
 from patchwords.settings import at_least, check
@@ -30,11 +29,9 @@ from patchwords.speed.device import choose
 from patchwords.speed.precision import Working
 from patchwords.speed.prepare import ready
 from patchwords.weights import store
-from patchwords.weights.subject import RANDOM, Subject, open_subject
+from patchwords.weights.subject import Subject, open_trained
 
 CHUNK = 16  # pictures that a process decodes at a time: few, so that the first answers come soon
-UNTRAINED = "{} is the name of a model without weights, whose answers would mean nothing: give a run folder, a weights "
-UNTRAINED += "file or published weights (`patchwords show zoo`)"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -226,21 +223,12 @@ def _subject(
     model: str | Path | Subject, image: int | tuple[int, int] | None, heads: int | None, fetch: Callable[[str], Path]
 ) -> Subject:
     """The opened model, if it can predict anything."""
-    if isinstance(model, Subject):
-        if image is not None or heads is not None:
-            raise UsageError("image and heads belong to the opening of a file: give them to open_subject")
-        subject = model
-    elif is_program(model):
-        if image is not None or heads is not None:
-            raise UsageError(f"{model} is an exported file, whose size is fixed: leave out --image and --heads")
-        subject = open_program(model)
+    if isinstance(model, Subject) or not is_program(model):
+        subject = open_trained(model, image=image, heads=heads, fetch=fetch)
+    elif image is not None or heads is not None:
+        raise UsageError(f"{model} is an exported file, whose size is fixed: leave out --image and --heads")
     else:
-        if not Path(model).exists() and architectures.fits(str(model)):
-            raise UsageError(UNTRAINED.format(model))
-        size = (image, image) if isinstance(image, int) else image
-        subject = open_subject(model, image=size, heads=heads, fetch=fetch)
-    if subject.card.source == RANDOM:
-        raise UsageError(UNTRAINED.format(subject.name))
+        subject = open_program(model)
     if not subject.card.model.classes:
         raise ModelError(
             f"{subject.name} has no classes to predict: it ends with a vector; train a classifier on it with "

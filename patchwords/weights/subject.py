@@ -21,6 +21,8 @@ from patchwords.weights.load import made
 from patchwords.weights.origin import RESULT, Origin, origin_of
 
 RANDOM = "random weights"  # the source of what nobody trained
+UNTRAINED = "{} is the name of a model without weights, whose answers would mean nothing: give a run folder, a weights "
+UNTRAINED += "file or published weights (`patchwords show zoo`)"
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,28 @@ def open_subject(
         model = made(checkpoint, numbers={"image": image}).eval()
     card: Card = vars(model)["card"]
     return Subject(_name(path, origin), model, card, tuple(checkpoint.notes), origin)
+
+
+def open_trained(
+    given: str | Path | Subject,
+    *,
+    image: int | tuple[int, int] | None = None,
+    heads: int | None = None,
+    fetch: Callable[[str], Path] = store.fetch,
+) -> Subject:
+    """The model that is meant, opened already or not, if it has learned anything: random weights are refused."""
+    if isinstance(given, Subject):
+        if image is not None or heads is not None:
+            raise UsageError("image and heads belong to the opening of a file: give them to open_subject")
+        subject = given
+    elif not Path(given).exists() and names.fits(str(given)):
+        raise UsageError(UNTRAINED.format(given))
+    else:
+        size = (image, image) if isinstance(image, int) else image
+        subject = open_subject(given, image=size, heads=heads, fetch=fetch)
+    if subject.card.source == RANDOM:
+        raise UsageError(UNTRAINED.format(subject.name))
+    return subject
 
 
 def _refuse_without_result(path: Path, origin: Origin | None) -> None:

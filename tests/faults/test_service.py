@@ -343,7 +343,8 @@ def test_memory_is_bounded_whoever_comes(
 
     found = Counter(asyncio.run(every()))
     assert set(found) <= {0, 408, 429}
-    assert found[429] + found[0]  # 0 where the refusal was overtaken by the end of the connection
+    told = served.ask(served.request("/metrics", method="GET"))[0].body.decode()
+    assert 'route="/predict",method="POST",status="429"' in told  # a sender may have been closed before it read it
     assert highest[0] - before < 3 * bodies + clients * 300_000  # and what connections themselves need
     assert served.ask(served.request("/predict", pictures[0]))[0].status == 200
 
