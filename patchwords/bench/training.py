@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from patchwords.bench import peers
 from patchwords.bench.ceiling import ceiling, machine
-from patchwords.bench.measure import Call, Effort, Entrant, entered, in_turns
+from patchwords.bench.measure import Call, Effort, Entrant, allocated, entered, in_turns, peak
 from patchwords.bench.row import OURS, Report, Row, compared, row
 from patchwords.bench.same import CHECKED, exact, expect_same, logits
 from patchwords.bench.values import pictures
@@ -27,9 +27,11 @@ from patchwords.speed.attention import fastest
 from patchwords.speed.kernels.available import Choice
 from patchwords.speed.precision import Precision, autocast
 from patchwords.speed.prepare import prepare
+from patchwords.speed.step import MEASURED, WARM, Graph, Step
 from patchwords.training import optimizer
 from patchwords.training.groups import groups
 from patchwords.training.optimizer import AdamW
+from patchwords.training.recordable import recordable
 
 SETS = 2
 NEAR = 0.03  # how far apart, in parts of it, the loss of the first step may be
@@ -47,6 +49,7 @@ class Asked:
     kernels: Choice = "auto"
     compiled: bool = False
     recomputed: bool = False
+    graph: Graph = "auto"
     who: tuple[str, ...] = (OURS, *peers.PEERS)
     hows: tuple[How, ...] = ("compiled",)  # of the peers
     effort: Effort = field(default_factory=lambda: Effort(rounds=8, seconds=0.5))
@@ -110,8 +113,11 @@ def ours(course: Course, note: Callable[[str], None]) -> tuple[Entrant, float]:
     """As a run's own parts are put together, and the loss of its first step."""
     asked = course.asked
     first: list[float] = []
+    graph = recordable(asked.graph, device=asked.device, processes=1, scaled=False, skips=False, whole=True, note=note)
+    launched: list[int | None] = []  # bytes: a step that is replayed asks for none
 
     def make() -> Call:
+        before = allocated(asked.device)
         objective = Classification(deepcopy(course.model), Supervised()).train()
         kinds = groups(objective, decay=ADAMW.decay, layer_decay=ADAMW.layer_decay)
         prepare(
@@ -130,21 +136,26 @@ def ours(course: Course, note: Callable[[str], None]) -> tuple[Entrant, float]:
             for images, labels in zip(course.sets, course.labels, strict=True)
         ]
 
-        def step(number: int) -> Tensor:
+        def work(batch: dict[str, Tensor]) -> dict[str, Tensor]:
             descent.zero_grad(set_to_none=True)
             with fastest(asked.device):
                 with autocast(asked.precision, asked.device):
-                    loss, _ = objective(batches[number % SETS])
+                    loss, _ = objective(batch)
                 loss.backward()
             descent.step()
-            return loss.detach()
+            return {"loss": loss.detach()}
 
-        first.append(float(step(0)))
-        return step
+        first.append(float(work(batches[0])["loss"]))
+        launched.append(peak(lambda number: work(batches[number % SETS]), asked.device, before))
+        step = Step(work, graph=graph, alone=True, device=asked.device, note=note)
+        for number in range(0 if graph == "never" else WARM + MEASURED + 1):  # from then on it goes as it will go on
+            step(batches[number % SETS])
+        return lambda number: step(batches[number % SETS])
 
     entrant = entered(OURS, asked.how, asked.precision, asked.device, make)
     note(f"ours: ready after {entrant.preparing:.1f} s, the first loss is {first[0]:.4f}")
-    return entrant, first[0]
+    most = max((found for found in (entrant.memory, launched[0]) if found is not None), default=None)
+    return replace(entrant, memory=most), first[0]
 
 
 def rivals(name: str, course: Course, note: Callable[[str], None]) -> Iterator[tuple[Entrant, float]]:

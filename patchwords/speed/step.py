@@ -17,17 +17,22 @@ Work = Callable[[Tensors], Tensors]  # from a batch to numbers, each a tensor wi
 WARM = 3  # steps before anything else: kernels are compiled, the optimizer's memory is made
 MEASURED = 5  # steps that decide
 RULES = 0.8  # of a step's time; where launching takes a larger share, the device waits for it
+ROOM = 0.5  # of a device's memory: a graph keeps what a step needs to itself, and others need some too
 
 
 class Step:
     """Work that is done again and again on batches of one shape, in the way that takes less time.
 
+    Where the device does nothing else, that is a graph, since it leaves no gaps between operations. Others who use the
+    device, such as a decoder, need the gaps: there it is a graph only where launching takes most of the time.
+
     A graph reads and writes the same memory each time: the batch is copied in, and the numbers are copied out. Its
     random numbers are those of the seed that the device has when it is replayed.
     """
 
-    def __init__(self, work: Work, *, graph: Graph, device: torch.device, note: Callable[[str], None]):
+    def __init__(self, work: Work, *, graph: Graph, alone: bool, device: torch.device, note: Callable[[str], None]):
         self.work = work
+        self.alone = alone
         self.device = device
         self.note = note
         self.wanted = {"auto": None, "never": False, "always": True}[graph]  # None: not known yet
@@ -56,7 +61,7 @@ class Step:
         self.times.append((launching, taken))
         if len(self.times) == MEASURED:
             launching, taken = (1e3 * statistics.median(column) for column in zip(*self.times, strict=True))
-            self.wanted = launching > RULES * taken
+            self.wanted = launching > RULES * taken or (self.alone and used(self.device) < ROOM)
             follows = "from here on it is replayed as one graph" if self.wanted else "it needs no graph"
             self.note(f"a step takes {taken:.1f} ms, {launching:.1f} ms of them to launch it: {follows}")
         return numbers
@@ -104,6 +109,11 @@ def timed(work: Work, batch: Tensors, device: torch.device) -> tuple[Tensors, fl
     launching = time.perf_counter() - begun
     end.synchronize()
     return numbers, launching, start.elapsed_time(end) / 1e3
+
+
+def used(device: torch.device) -> float:
+    """The share of a device's memory that was needed at most."""
+    return torch.cuda.max_memory_reserved(device) / torch.cuda.get_device_properties(device).total_memory
 
 
 def captured(work: Callable[[], Tensor], device: torch.device) -> tuple[Tensor, Callable[[], None]]:

@@ -111,6 +111,7 @@ def parts(setting: Setting, model: Model, card: Card) -> Parts:
         first=part.start,
         skips=recipe.nonfinite == "skip",
         graph=recipe.graph,
+        alone=recipe.data.cache != "none",  # files are decoded, or at least cut, on the device
     )
     average = Average(model, recipe.average) if recipe.average else None
     return Parts(objective, average, order, feed_of(setting, card, order, part), update)

@@ -57,6 +57,7 @@ class Update:
     first: int  # where this process's part of the batch begins
     skips: bool = False  # whether an update with gradients that are not finite is left out, at the price of a wait
     graph: Graph = "never"  # whether a batch that is taken whole is one graph on the device
+    alone: bool = False  # whether nobody else uses the device meanwhile
     parameters: list[nn.Parameter] = field(init=False)
     whole: Step = field(init=False)
 
@@ -71,7 +72,7 @@ class Update:
             whole=self.micro >= self.batch,
             note=self.watcher.note,
         )
-        self.whole = Step(self._whole, graph=graph, device=self.world.device, note=self.watcher.note)
+        self.whole = Step(self._whole, graph=graph, alone=self.alone, device=self.world.device, note=self.watcher.note)
 
     def __call__(self, loaded: Loaded, step: int, progress: float) -> tuple[dict[str, Tensor], Tensor]:
         """The means over the batch (loss and numbers), and the norm of the gradients."""

@@ -139,7 +139,7 @@ def walk(weight: Tensor, asks: bool) -> Callable[[dict[str, Tensor]], dict[str, 
 
 
 def walked(weight: Tensor, graph: Any, notes: list[str], asks: bool = False) -> list[float]:
-    step = Step(walk(weight, asks), graph=graph, device=weight.device, note=notes.append)
+    step = Step(walk(weight, asks), graph=graph, alone=False, device=weight.device, note=notes.append)
     found = []
     for number in range(4 * WARM):
         torch.manual_seed(number % 5)

@@ -68,12 +68,21 @@ class Trial:
 
 @pytest.fixture
 def trial(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Trial]:
-    def make(graph: Graph, *, launching: float = 1.0, taken: float = 1.0, fault: Exception | None = None) -> Trial:
+    def make(
+        graph: Graph,
+        *,
+        alone: bool = False,
+        used: float = 0.0,
+        launching: float = 1.0,
+        taken: float = 1.0,
+        fault: Exception | None = None,
+    ) -> Trial:
         sums, notes = Sums(), []  # type: ignore[var-annotated]
         tape = Tape([sums.knows], fault)
         monkeypatch.setattr(module, "captured", tape)
         monkeypatch.setattr(module, "timed", lambda work, batch, device: (work(batch), launching, taken))
-        return Trial(Step(sums, graph=graph, device=CPU, note=notes.append), sums, tape, notes)
+        monkeypatch.setattr(module, "used", lambda device: used)
+        return Trial(Step(sums, graph=graph, alone=alone, device=CPU, note=notes.append), sums, tape, notes)
 
     return make
 
@@ -109,6 +118,17 @@ def test_automatic_is_a_graph_where_launching_takes_most_of_the_time(
     (note,) = some.notes
     assert f"a step takes {1e3 * taken:.1f} ms, {1e3 * launching:.1f} ms of them to launch it" in note
     assert note.endswith("it is replayed as one graph" if recorded else "it needs no graph")
+
+
+@pytest.mark.parametrize(("alone", "used", "recorded"), [(True, 0.4, True), (True, 0.6, False), (False, 0.1, False)])
+def test_automatic_is_a_graph_where_the_device_does_nothing_else_and_has_room(
+    trial: Callable[..., Trial], alone: bool, used: float, recorded: bool
+) -> None:
+    some = trial("auto", alone=alone, used=used, launching=0.2, taken=1.0)
+    for number in range(20):
+        some.give(number)
+    assert bool(some.tape.replays) is recorded
+    assert some.notes[0].endswith("it is replayed as one graph" if recorded else "it needs no graph")
 
 
 def test_a_batch_of_another_form_is_launched(trial: Callable[..., Trial]) -> None:

@@ -370,7 +370,7 @@ class Tape:
 def recorded(update: Update, monkeypatch: pytest.MonkeyPatch) -> Tape:
     tape = Tape(update)
     monkeypatch.setattr(steps, "captured", tape)
-    update.whole = Step(update._whole, graph="always", device=CPU, note=update.watcher.note)
+    update.whole = Step(update._whole, graph="always", alone=True, device=CPU, note=update.watcher.note)
     return tape
 
 

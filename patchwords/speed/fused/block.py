@@ -85,7 +85,7 @@ class _Block(torch.autograd.Function):
         dout = (end.branch @ p.out).view(*ctx.shape[:-1], -1)
         back = ctx.attend.backward(dout, qkv, out.view(dout.shape), kept, *biases)
         dqkv = back.qkv.reshape(x.shape[0], -1)
-        first = k.norm_backward(dqkv @ p.qkv, Normed(x, y1, mean1, inverse1), p.norm1, end.x, None, None)
+        first = k.norm_backward(dqkv @ p.qkv, Normed(x, y1, mean1, inverse1), p.norm1, end.x)
         found = Learned(
             norm1=first.weight,
             shift1=first.bias,
@@ -120,10 +120,10 @@ def ended_back(grad: Tensor, second: Normed, h: Tensor, keeps: Keeps, p: Learned
     # A wide output is made faster with the matrix lying the other way.
     mlp = k.gelu_backward(F.linear(last, p.fc2.T.contiguous()), h, how.form)
     if how.second == "branch":
-        middle = k.norm_backward(mlp.h @ p.fc1, second, p.norm2, grad, keep1, keep2)
+        middle = k.between_backward(mlp.h @ p.fc1, second, p.norm2, grad, keep1, keep2)
         ending = middle.skipped
     else:
-        middle = k.norm_backward(torch.addmm(grad, mlp.h, p.fc1), second, p.norm2, None, keep1, None)
+        middle = k.between_backward(torch.addmm(grad, mlp.h, p.fc1), second, p.norm2, None, keep1, None)
         ending = last.sum(0, dtype=torch.promote_types(last.dtype, torch.float32))
     learned = {
         "norm2": middle.weight,

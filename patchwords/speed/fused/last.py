@@ -30,7 +30,7 @@ class _Last(torch.autograd.Function):
         kv = F.linear(first.y, p.qkv[width:], _some(p.qkv_bias, slice(width, None))).view(*x.shape[:2], -1)
         out, total = k.few(q, kv, heads)
         branch = F.linear(out.view(-1, width), p.out, p.out_bias)
-        done, second, h = ended(x[:, :front].reshape(-1, width), branch, keeps, p, how)
+        done, second, h = ended(x[:, :front].reshape(-1, width).contiguous(), branch, keeps, p, how)
         ctx.how, ctx.keeps, ctx.front, ctx.heads = how, keeps, front, heads
         ctx.save_for_backward(x, *first[1:], asks, q, kv, out, total, *second, h, *p)
         return done.view(-1, front, width)
@@ -49,7 +49,7 @@ class _Last(torch.autograd.Function):
         dy = (dkv @ p.qkv[width:]).view(x.shape)
         dy[:, :front] += (dq @ p.qkv[:width]).view(grad.shape)
         normed = Normed(x.view(-1, width), y1, mean1, inverse1)
-        first = k.norm_backward(dy.view(-1, width), normed, p.norm1, None, None, None)
+        first = k.norm_backward(dy.view(-1, width), normed, p.norm1, None)
         dx = first.x.view(x.shape)
         dx[:, :front] += end.x.view(grad.shape)
         found = Learned(

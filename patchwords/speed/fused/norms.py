@@ -24,7 +24,7 @@ class _Norm(torch.autograd.Function):
     def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
         rows, mean, inverse, weight = ctx.saved_tensors
         normed = Normed(rows, rows, mean, inverse)
-        found = ctx.kernels.norm_backward(dy.contiguous(), normed, weight, None, None, None)
+        found = ctx.kernels.norm_backward(dy.contiguous(), normed, weight, None)
         return found.x, found.weight, found.bias, None, None
 
 

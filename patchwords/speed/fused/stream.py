@@ -18,7 +18,7 @@ from patchwords.ops.attention import attention
 from patchwords.speed.fused.attend import LONG, apart, joined, split
 from patchwords.speed.fused.parts import form
 from patchwords.speed.kernels.gelu import Form
-from patchwords.speed.kernels.short import taken
+from patchwords.speed.kernels.short import LONELY, taken
 from patchwords.speed.kernels.table import Kernels
 
 
@@ -92,8 +92,9 @@ class Stream:
 
 
 def attended(qkv: Tensor, heads: int, kernels: Kernels) -> Tensor:
-    """Eq. 6 and 7 as rows (batch · tokens, width): our own kernel for the shortest, the library's for others."""
-    if qkv.shape[1] < LONG and taken(qkv.shape[1], qkv.shape[2] // (3 * heads)):
+    """Eq. 6 and 7 as rows (batch · tokens, width): our own kernel for short and for few sequences, or the library's."""
+    batch, tokens, width = qkv.shape
+    if (tokens < LONG or batch * heads <= LONELY) and taken(tokens, width // (3 * heads)):
         return kernels.short(qkv, heads).out.flatten(0, 1)
     return joined(attention(*split(qkv, heads))).flatten(0, 1)
 

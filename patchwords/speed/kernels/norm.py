@@ -23,7 +23,15 @@ class Normed(NamedTuple):
 
 
 class NormGradients(NamedTuple):
-    """Of the rows, of scale and shift, and two sums over rows.
+    """Of the rows, of scale and shift."""
+
+    x: Tensor
+    weight: Tensor
+    bias: Tensor
+
+
+class BetweenGradients(NamedTuple):
+    """Those of a norm between two branches, and two sums over rows.
 
     `skipped` sums what came over the skip connection times `keep_after`, `branched` what goes to the branch: the
     gradients of the biases of the matrices that end the branch after the norm and the branch before it.
@@ -55,27 +63,28 @@ def add(x: Tensor, branch: Tensor, keep: Tensor | None) -> Tensor:
     return (single(x) + kept(branch, keep)).to(x.dtype)
 
 
-def norm_backward(
-    dy: Tensor,
-    normed: Normed,
-    weight: Tensor,
-    skip: Tensor | None,
-    keep_before: Tensor | None,
-    keep_after: Tensor | None,
-) -> NormGradients:
+def norm_backward(dy: Tensor, normed: Normed, weight: Tensor, skip: Tensor | None) -> NormGradients:
     """The gradient of rows that went both through a norm and past it: `dy` came through, `skip`, if any, past."""
     skip = torch.zeros_like(dy) if skip is None else skip
     hat = (single(normed.total) - normed.mean[:, None]) * normed.inverse[:, None]
     scaled = single(dy) * weight
     middle, slope = scaled.mean(1, keepdim=True), (scaled * hat).mean(1, keepdim=True)
     dx = (single(skip) + (scaled - middle - hat * slope) * normed.inverse[:, None]).to(dy.dtype)
-    return NormGradients(
-        dx,
-        (single(dy) * hat).sum(0),
-        single(dy).sum(0),
-        kept(skip, keep_after).sum(0),
-        kept(dx, keep_before).sum(0),
-    )
+    return NormGradients(dx, (single(dy) * hat).sum(0), single(dy).sum(0))
+
+
+def between_backward(
+    dy: Tensor,
+    normed: Normed,
+    weight: Tensor,
+    skip: Tensor | None,
+    keep_before: Tensor | None,
+    keep_after: Tensor | None,
+) -> BetweenGradients:
+    """The same, where one branch ends before the norm and the next begins with it."""
+    found = norm_backward(dy, normed, weight, skip)
+    past = torch.zeros_like(dy) if skip is None else skip
+    return BetweenGradients(*found, kept(past, keep_after).sum(0), kept(found.x, keep_before).sum(0))
 
 
 def norm_eight(

@@ -1,16 +1,28 @@
 """Layer norm with the residual sum before it, forward and backward, each one pass over the memory."""
 
+from typing import NamedTuple
+
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
 from patchwords.speed.kernels.launch import block, programs
-from patchwords.speed.kernels.norm import Normed, NormGradients
+from patchwords.speed.kernels.norm import BetweenGradients, Normed, NormGradients
 
 WIDE = 32 * 32  # numbers of a row that a warp holds, forward: a row within one warp is summed without a barrier
-NARROW = 32 * 16  # and backward, where sums over rows are held beside them
-WARPS_EACH = 16  # on a multiprocessor, of those that go on from row to row
+
+
+class Backward(NamedTuple):
+    """How the backward is launched: sums over rows are held beside the row that is worked on."""
+
+    sums: int
+    numbers: int  # of a row that a warp holds
+    warps: int  # on a multiprocessor, which go on from row to row
+
+
+TWO = Backward(sums=2, numbers=32 * 8, warps=28)
+FOUR = Backward(sums=4, numbers=32 * 8, warps=16)
 
 
 @triton.jit
@@ -55,7 +67,8 @@ def _forward(
 def _backward(
     dy_at, x_at, skip_at, mean_at, inverse_at, weight_at, before_at, after_at, dx_at, parts_at,
     rows, tokens, width,
-    SKIP: tl.constexpr, BEFORE: tl.constexpr, AFTER: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
+    SKIP: tl.constexpr, BETWEEN: tl.constexpr, BEFORE: tl.constexpr, AFTER: tl.constexpr,
+    ROWS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     first, step = tl.program_id(0) * ROWS, tl.num_programs(0) * ROWS
     line = tl.arange(0, BLOCK)
@@ -64,8 +77,9 @@ def _backward(
     weight = tl.load(weight_at + cols, mask=cols < width, other=0.0).to(tl.float32)
     by_weight = tl.zeros((ROWS, BLOCK), dtype=tl.float32)
     by_bias = tl.zeros((ROWS, BLOCK), dtype=tl.float32)
-    skipped = tl.zeros((ROWS, BLOCK), dtype=tl.float32)
-    branched = tl.zeros((ROWS, BLOCK), dtype=tl.float32)
+    if BETWEEN:
+        skipped = tl.zeros((ROWS, BLOCK), dtype=tl.float32)
+        branched = tl.zeros((ROWS, BLOCK), dtype=tl.float32)
     end = rows * tl.full((1, 1), width, tl.int64)
     place = far + first * tl.full((1, 1), width, tl.int64)
     there = (cols < width) & (place < end)
@@ -93,22 +107,26 @@ def _backward(
             skip = next_skip.to(tl.float32)
             next_skip = tl.load(skip_at + coming, mask=there, other=0.0)
             wide += skip
-            if AFTER:
-                skip *= tl.load(after_at + row // tokens, mask=here, other=0.0)[:, None]
-            skipped += skip
+            if BETWEEN:
+                if AFTER:
+                    skip *= tl.load(after_at + row // tokens, mask=here, other=0.0)[:, None]
+                skipped += skip
         dx = wide.to(dx_at.dtype.element_ty)
         tl.store(dx_at + far + start * tl.full((1, 1), width, tl.int64), dx, mask=inside)
         by_weight += dy * hat
         by_bias += dy
-        rounded = tl.where(inside, dx.to(tl.float32), 0.0)
-        if BEFORE:
-            rounded *= tl.load(before_at + row // tokens, mask=here, other=0.0)[:, None]
-        branched += rounded
-    base = parts_at + tl.program_id(0).to(tl.int64) * 4 * width + line
+        if BETWEEN:
+            rounded = tl.where(inside, dx.to(tl.float32), 0.0)
+            if BEFORE:
+                rounded *= tl.load(before_at + row // tokens, mask=here, other=0.0)[:, None]
+            branched += rounded
+    SUMS: tl.constexpr = 4 if BETWEEN else 2
+    base = parts_at + tl.program_id(0).to(tl.int64) * SUMS * width + line
     tl.store(base, tl.sum(by_weight, 0), mask=line < width)
     tl.store(base + width, tl.sum(by_bias, 0), mask=line < width)
-    tl.store(base + 2 * width, tl.sum(skipped, 0), mask=line < width)
-    tl.store(base + 3 * width, tl.sum(branched, 0), mask=line < width)
+    if BETWEEN:
+        tl.store(base + 2 * width, tl.sum(skipped, 0), mask=line < width)
+        tl.store(base + 3 * width, tl.sum(branched, 0), mask=line < width)
 
 
 @triton.jit
@@ -152,28 +170,47 @@ def norm_eight(
     return y, scale
 
 
-def norm_backward(
+def norm_backward(dy: Tensor, normed: Normed, weight: Tensor, skip: Tensor | None) -> NormGradients:
+    dx, sums = _launch_backward(dy, normed, weight, skip, None, None, TWO)
+    return NormGradients(dx, *sums)
+
+
+def between_backward(
     dy: Tensor,
     normed: Normed,
     weight: Tensor,
     skip: Tensor | None,
     keep_before: Tensor | None,
     keep_after: Tensor | None,
-) -> NormGradients:
+) -> BetweenGradients:
+    dx, sums = _launch_backward(dy, normed, weight, skip, keep_before, keep_after, FOUR)
+    return BetweenGradients(dx, *sums)
+
+
+def _launch_backward(
+    dy: Tensor,
+    normed: Normed,
+    weight: Tensor,
+    skip: Tensor | None,
+    keep_before: Tensor | None,
+    keep_after: Tensor | None,
+    shape: Backward,
+) -> tuple[Tensor, tuple[Tensor, ...]]:
     rows, width = dy.shape
     assert all(each.is_contiguous() for each in (dy, normed.total) + (() if skip is None else (skip,)))
-    tall = _tall(width, NARROW)
-    count = min(triton.cdiv(rows, tall), programs(dy.device, WARPS_EACH // _warps(width, NARROW)))
+    tall, warps = _tall(width, shape.numbers), _warps(width, shape.numbers)
+    count = min(triton.cdiv(rows, tall), programs(dy.device, max(1, shape.warps // warps)))
     keeps = [keep for keep in (keep_before, keep_after) if keep is not None]
     dx = torch.empty_like(dy)
-    parts = torch.empty(count, 4, width, dtype=torch.float32, device=dy.device)
+    parts = torch.empty(count, shape.sums, width, dtype=torch.float32, device=dy.device)
     _backward[(count,)](
         dy, normed.total, skip, normed.mean, normed.inverse, weight, keep_before, keep_after, dx, parts,
         rows, rows // keeps[0].shape[0] if keeps else 1, width,
-        SKIP=skip is not None, BEFORE=keep_before is not None, AFTER=keep_after is not None,
-        ROWS=tall, BLOCK=block(width), num_warps=_warps(width, NARROW),
+        SKIP=skip is not None, BETWEEN=shape.sums == FOUR.sums,
+        BEFORE=keep_before is not None, AFTER=keep_after is not None,
+        ROWS=tall, BLOCK=block(width), num_warps=warps,
     )  # fmt: skip
-    return NormGradients(dx, *parts.sum(0).unbind(0))
+    return dx, parts.sum(0).unbind(0)
 
 
 def _launch(

@@ -11,6 +11,8 @@ from torch import Tensor
 
 from patchwords.speed.kernels.norm import single
 
+LONELY = 128  # heads of all pictures together: no more than a large GPU has multiprocessors
+
 
 class Attended(NamedTuple):
     """The joined heads (batch, tokens, width), and what the backward needs besides them."""

@@ -9,13 +9,13 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from patchwords.speed.kernels.short import Attended, ShortGradients
+from patchwords.speed.kernels.short import LONELY, Attended, ShortGradients
 
 BASE = tl.constexpr(1.4426950408889634)  # exp(x) is 2 to the power of BASE · x
 LANES = tl.constexpr(16)  # the least that a product sums over
 BLOCK = 64
 TAIL = 16  # the least width of a product
-KEYS = 128  # of a block upright in the backward: 64 for each of two groups of four warps
+AHEAD = 3 * BLOCK + TAIL  # tokens: of more, two programs have no room for a block that is loaded ahead
 
 
 @triton.jit
@@ -58,7 +58,10 @@ def _forward(
     TOKENS: tl.constexpr, HEADS: tl.constexpr, WIDTH: tl.constexpr,
     BLOCKS: tl.constexpr, BLOCK: tl.constexpr, TAIL: tl.constexpr,
 ):  # fmt: skip
-    """Block after block of queries; all logits of a block are made before the first weight, so no sum is rescaled."""
+    """Block after block of queries; all logits of a block are made before the first weight, so no sum is rescaled.
+
+    The programs of a head share its blocks.
+    """
     image, head = (tl.program_id(0) // HEADS).to(tl.int64), tl.program_id(0) % HEADS
     ACROSS: tl.constexpr = HEADS * WIDTH
     q_at = qkv_at + image * (TOKENS * 3 * ACROSS) + head * WIDTH
@@ -71,7 +74,7 @@ def _forward(
     for j in tl.static_range(PARTS):
         ks = ks + (_part(k_at, j, TOKENS, BLOCKS, BLOCK, TAIL, 3 * ACROSS, WIDTH),)
         vs = vs + (_part(v_at, j, TOKENS, BLOCKS, BLOCK, TAIL, 3 * ACROSS, WIDTH),)
-    for first in tl.range(0, TOKENS, BLOCK, num_stages=1):
+    for first in tl.range(tl.program_id(1) * BLOCK, TOKENS, tl.num_programs(1) * BLOCK, num_stages=1):
         q = _rows(q_at, first, TOKENS, BLOCK, 3 * ACROSS, WIDTH)
         q = (q * scale).to(q.dtype)  # a power of two rounds nothing; and what was worked on stays in registers
         high = tl.full((BLOCK,), -float("inf"), dtype=tl.float32)
@@ -117,20 +120,16 @@ def _ones(inside, KIND: tl.constexpr):
 
 
 @triton.jit
-def _turned(k, v, q, dx, less, less_delta, ones, power):
-    """The weights of a block of queries and the gradient of its logits, (keys, queries)."""
-    a = tl.exp2(tl.dot(k, tl.trans(q), tl.dot(ones, tl.trans(less))) * power)
-    da = tl.dot(v, tl.trans(dx), tl.dot(ones, tl.trans(less_delta)))
-    return a.to(k.dtype), (a * da).to(k.dtype)
-
-
-@triton.jit
 def _backward(
-    grad_at, qkv_at, out_at, total_at, dqkv_at, sums_at, scale,
+    grad_at, qkv_at, out_at, total_at, delta_at, dqkv_at, sums_at, scale,
     TOKENS: tl.constexpr, HEADS: tl.constexpr, WIDTH: tl.constexpr,
-    BLOCKS: tl.constexpr, BLOCK: tl.constexpr, TAIL: tl.constexpr, KEYS: tl.constexpr,
+    BLOCKS: tl.constexpr, BLOCK: tl.constexpr, TAIL: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
-    """Block after block of keys with all queries, whose gradient stays in registers until the end."""
+    """Two sweeps over a head: block after block of keys with all queries, then of queries with all keys.
+
+    The weights are made twice. So no gradient waits in registers for its end, every product takes the weights from the
+    registers that they were made in, and two programs fit on a multiprocessor.
+    """
     image, head = (tl.program_id(0) // HEADS).to(tl.int64), tl.program_id(0) % HEADS
     ACROSS: tl.constexpr = HEADS * WIDTH
     q_at = qkv_at + image * (TOKENS * 3 * ACROSS) + head * WIDTH
@@ -139,57 +138,72 @@ def _backward(
     out_at += image * (TOKENS * ACROSS) + head * WIDTH
     grad_at += image * (TOKENS * ACROSS) + head * WIDTH
     total_at += tl.program_id(0).to(tl.int64) * TOKENS
+    delta_at += tl.program_id(0).to(tl.int64) * TOKENS
+    sums_at += image * (3 * ACROSS) + head * WIDTH + tl.arange(0, WIDTH)
     power = scale * BASE
     PARTS: tl.constexpr = BLOCKS + (TAIL > 0)
     KIND: tl.constexpr = qkv_at.dtype.element_ty
     qs = ()
     dxs = ()
-    lesses = ()
+    totals = ()
     deltas = ()
-    dqs = ()
     by_dx = tl.zeros((BLOCK, WIDTH), dtype=tl.float32)
     for i in tl.static_range(PARTS):
         dx = _part(grad_at, i, TOKENS, BLOCKS, BLOCK, TAIL, ACROSS, WIDTH)
         x = _part(out_at, i, TOKENS, BLOCKS, BLOCK, TAIL, ACROSS, WIDTH)
-        deltas = deltas + (_less(tl.sum(x.to(tl.float32) * dx.to(tl.float32), 1), KIND),)
+        row = i * BLOCK + tl.arange(0, BLOCK if i < BLOCKS else TAIL)
+        delta = tl.sum(x.to(tl.float32) * dx.to(tl.float32), 1)
+        tl.store(delta_at + row, delta, mask=row < TOKENS)  # for the second sweep
+        deltas = deltas + (_less(delta, KIND),)
         total = _numbers(total_at, i * BLOCK, TOKENS, BLOCK if i < BLOCKS else TAIL)
-        lesses = lesses + (_less(total / scale, KIND),)
+        totals = totals + (_less(total / scale, KIND),)
         qs = qs + (_part(q_at, i, TOKENS, BLOCKS, BLOCK, TAIL, 3 * ACROSS, WIDTH),)
         dxs = dxs + (dx,)
         if i < BLOCKS:
             by_dx += dx.to(tl.float32)
-        dqs = dqs + (tl.zeros((WIDTH, BLOCK if i < BLOCKS else TAIL), dtype=tl.float32),)
     from_dx = tl.sum(by_dx, 0)  # over rows, which needs barriers: after all that is loaded is on its way
     if TAIL:
         from_dx += tl.sum(dxs[BLOCKS].to(tl.float32), 0)
-    for first in tl.range(0, TOKENS, KEYS, num_stages=1):
-        k = _rows(k_at, first, TOKENS, KEYS, 3 * ACROSS, WIDTH)
-        v = _rows(v_at, first, TOKENS, KEYS, 3 * ACROSS, WIDTH)
-        ones = _ones(first + tl.arange(0, KEYS) < TOKENS, KIND)
-        dk = tl.zeros((KEYS, WIDTH), dtype=tl.float32)
-        dv = tl.zeros((KEYS, WIDTH), dtype=tl.float32)
-        added = ()
-        for i in tl.static_range(PARTS):
-            a, dlogits = _turned(k, v, qs[i], dxs[i], lesses[i], deltas[i], ones, power)
-            dv = tl.dot(a, dxs[i], dv)
-            dk = tl.dot(dlogits, qs[i], dk)
-            added = added + (tl.dot(tl.trans(k), dlogits, dqs[i]),)
-        dqs = added
-        _store(dq_at + ACROSS, dk * scale, first, TOKENS, KEYS, 3 * ACROSS, WIDTH)
-        _store(dq_at + 2 * ACROSS, dv, first, TOKENS, KEYS, 3 * ACROSS, WIDTH)
-    by_q = tl.zeros((WIDTH, BLOCK), dtype=tl.float32)
-    for i in tl.static_range(PARTS):
-        if i < BLOCKS:
-            by_q += dqs[i]
-        _store(dq_at, tl.trans(dqs[i] * scale), i * BLOCK, TOKENS, BLOCK if i < BLOCKS else TAIL, 3 * ACROSS, WIDTH)
-    from_q = tl.sum(by_q, 1)
-    if TAIL:
-        from_q += tl.sum(dqs[BLOCKS], 1)
     # Weights of a query sum to one, so the sum of dv is that of the output's gradient, and that of dk is nothing.
-    sums_at += image * (3 * ACROSS) + head * WIDTH + tl.arange(0, WIDTH)
-    tl.store(sums_at, from_q * scale)
     tl.store(sums_at + ACROSS, tl.zeros((WIDTH,), dtype=tl.float32))
     tl.store(sums_at + 2 * ACROSS, from_dx)
+    for first in tl.range(0, TOKENS, BLOCK, num_stages=STAGES):
+        k = _rows(k_at, first, TOKENS, BLOCK, 3 * ACROSS, WIDTH)
+        v = _rows(v_at, first, TOKENS, BLOCK, 3 * ACROSS, WIDTH)
+        ones = _ones(first + tl.arange(0, BLOCK) < TOKENS, KIND)
+        dk = tl.zeros((BLOCK, WIDTH), dtype=tl.float32)
+        dv = tl.zeros((BLOCK, WIDTH), dtype=tl.float32)
+        for i in tl.static_range(PARTS):  # (keys, queries)
+            a = tl.exp2(tl.dot(k, tl.trans(qs[i]), tl.dot(ones, tl.trans(totals[i]))) * power)
+            da = tl.dot(v, tl.trans(dxs[i]), tl.dot(ones, tl.trans(deltas[i])))
+            dv = tl.dot(a.to(KIND), dxs[i], dv)
+            dk = tl.dot((a * da).to(KIND), qs[i], dk)
+        _store(dq_at + ACROSS, dk * scale, first, TOKENS, BLOCK, 3 * ACROSS, WIDTH)
+        _store(dq_at + 2 * ACROSS, dv, first, TOKENS, BLOCK, 3 * ACROSS, WIDTH)
+    tl.debug_barrier()  # other threads have stored what is read from here on
+    ks = ()
+    vs = ()
+    for j in tl.static_range(PARTS):
+        ks = ks + (_part(k_at, j, TOKENS, BLOCKS, BLOCK, TAIL, 3 * ACROSS, WIDTH),)
+        vs = vs + (_part(v_at, j, TOKENS, BLOCKS, BLOCK, TAIL, 3 * ACROSS, WIDTH),)
+    by_q = tl.zeros((BLOCK, WIDTH), dtype=tl.float32)
+    for first in tl.range(0, TOKENS, BLOCK, num_stages=STAGES):
+        asks = _rows(q_at, first, TOKENS, BLOCK, 3 * ACROSS, WIDTH)
+        from_above = _rows(grad_at, first, TOKENS, BLOCK, ACROSS, WIDTH)
+        less = _numbers(delta_at, first, TOKENS, BLOCK)[:, None]
+        divided = (_numbers(total_at, first, TOKENS, BLOCK) * BASE)[:, None]
+        dq = tl.zeros((BLOCK, WIDTH), dtype=tl.float32)
+        for j in tl.static_range(PARTS):  # (queries, keys)
+            logits = tl.dot(asks, tl.trans(ks[j])) * power - divided
+            if j == PARTS - 1:
+                key = j * BLOCK + tl.arange(0, BLOCK if j < BLOCKS else TAIL)
+                logits = tl.where((key < TOKENS)[None, :], logits, -float("inf"))
+            slope = tl.dot(from_above, tl.trans(vs[j])) - less
+            dq = tl.dot((tl.exp2(logits) * slope).to(KIND), ks[j], dq)
+        dq *= scale
+        by_q += dq
+        _store(dq_at, dq, first, TOKENS, BLOCK, 3 * ACROSS, WIDTH)
+    tl.store(sums_at, tl.sum(by_q, 0))
 
 
 def short(qkv: Tensor, heads: int) -> Attended:
@@ -198,7 +212,8 @@ def short(qkv: Tensor, heads: int) -> Attended:
     out = qkv.new_empty(batch, tokens, across // 3)
     total = torch.empty(batch, heads, tokens, dtype=torch.float32, device=qkv.device)
     constants = _constants(qkv, heads)
-    _forward[(batch * heads,)](
+    shares = triton.cdiv(tokens, BLOCK) if batch * heads <= LONELY else 1
+    _forward[(batch * heads, shares)](
         qkv, out, total, constants["WIDTH"] ** -0.5, **constants, num_warps=4, maxnreg=168
     )  # three programs on a multiprocessor
     return Attended(out, total)
@@ -210,9 +225,11 @@ def short_backward(grad: Tensor, qkv: Tensor, out: Tensor, total: Tensor, heads:
     dqkv = torch.empty_like(qkv)
     sums = torch.empty(batch, qkv.shape[-1], dtype=torch.float32, device=qkv.device)
     constants = _constants(qkv, heads)
+    stages = 2 if qkv.shape[1] <= AHEAD else 1
     _backward[(batch * heads,)](
-        grad, qkv, out, total, dqkv, sums, constants["WIDTH"] ** -0.5, **constants, KEYS=KEYS, num_warps=8
-    )
+        grad, qkv, out, total, torch.empty_like(total), dqkv, sums, constants["WIDTH"] ** -0.5,
+        **constants, STAGES=stages, num_warps=4,
+    )  # fmt: skip
     return ShortGradients(dqkv, sums.sum(0))
 
 

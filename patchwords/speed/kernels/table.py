@@ -8,7 +8,7 @@ from torch import Tensor
 from patchwords.speed.kernels import eight, few, gelu, norm, pack, sequence, short, windowed
 from patchwords.speed.kernels.few import FewGradients
 from patchwords.speed.kernels.gelu import GeluGradients
-from patchwords.speed.kernels.norm import Normed, NormGradients
+from patchwords.speed.kernels.norm import BetweenGradients, Normed, NormGradients
 from patchwords.speed.kernels.short import Attended, ShortGradients
 from patchwords.speed.kernels.windowed import WindowGradients
 
@@ -22,6 +22,7 @@ class Kernels:
     add_norm: Callable[..., Normed]
     add: Callable[..., Tensor]
     norm_backward: Callable[..., NormGradients]
+    between_backward: Callable[..., BetweenGradients]
     gelu: Callable[..., Tensor]
     linear_gelu: Callable[..., Tensor]
     gelu_backward: Callable[..., GeluGradients]
@@ -46,6 +47,7 @@ def plain() -> Kernels:
         add_norm=norm.add_norm,
         add=norm.add,
         norm_backward=norm.norm_backward,
+        between_backward=norm.between_backward,
         gelu=gelu.gelu,
         linear_gelu=gelu.linear_gelu,
         gelu_backward=gelu.gelu_backward,
@@ -81,6 +83,7 @@ def fast() -> Kernels:
         add_norm=norm_triton.add_norm,
         add=norm_triton.add,
         norm_backward=norm_triton.norm_backward,
+        between_backward=norm_triton.between_backward,
         gelu=gelu_triton.gelu,
         linear_gelu=gelu_triton.linear_gelu,
         gelu_backward=gelu_triton.gelu_backward,
