@@ -9,11 +9,10 @@ from torch import Tensor
 
 from patchwords.ops.attention import weights
 from patchwords.speed.kernels.norm import single
-from patchwords.speed.kernels.short import taken
+from patchwords.speed.kernels.short import LONG, taken
 from patchwords.speed.kernels.table import Kernels
 
 Kept = tuple[Tensor, ...]
-LONG = 128  # tokens
 
 
 class Back(NamedTuple):
@@ -80,8 +79,8 @@ class Library:
 class Short:
     """Kernels of our own for as many tokens as the usual pictures have; more of them go `otherwise`.
 
-    From `LONG` tokens on the library's forward is the faster one. What it keeps is the same: the logarithm of the sum
-    that softmax divides by.
+    With more than `LONG` tokens the library's forward is the faster one. What it keeps is the same: the logarithm of
+    the sum that softmax divides by.
     """
 
     heads: int
@@ -91,7 +90,7 @@ class Short:
     def forward(self, qkv: Tensor, *learned: Tensor) -> tuple[Tensor, Kept]:
         if not self._takes(qkv):
             return self.otherwise.forward(qkv, *learned)
-        if qkv.shape[-2] < LONG:
+        if qkv.shape[-2] <= LONG:
             out, total = self.kernels.short(qkv.flatten(0, -3), self.heads)
             return out, (total,)
         out, (total, *_) = self.otherwise.forward(qkv, *learned)

@@ -15,10 +15,10 @@ from patchwords.layers.block import Block
 from patchwords.layers.tokens import Tokens
 from patchwords.layers.window import WindowBlock
 from patchwords.ops.attention import attention
-from patchwords.speed.fused.attend import LONG, apart, joined, split
+from patchwords.speed.fused.attend import apart, joined, split
 from patchwords.speed.fused.parts import form
 from patchwords.speed.kernels.gelu import Form
-from patchwords.speed.kernels.short import LONELY, taken
+from patchwords.speed.kernels.short import LONELY, LONG, taken
 from patchwords.speed.kernels.table import Kernels
 
 
@@ -94,7 +94,7 @@ class Stream:
 def attended(qkv: Tensor, heads: int, kernels: Kernels) -> Tensor:
     """Eq. 6 and 7 as rows (batch · tokens, width): our own kernel for short and for few sequences, or the library's."""
     batch, tokens, width = qkv.shape
-    if (tokens < LONG or batch * heads <= LONELY) and taken(tokens, width // (3 * heads)):
+    if (tokens <= LONG or batch * heads <= LONELY) and taken(tokens, width // (3 * heads)):
         return kernels.short(qkv, heads).out.flatten(0, 1)
     return joined(attention(*split(qkv, heads))).flatten(0, 1)
 

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from patchwords.speed.kernels.norm import single
 
+LONG = 208  # tokens: of more, programs that share a multiprocessor have no room for a block that is loaded ahead
 LONELY = 128  # heads of all pictures together: no more than a large GPU has multiprocessors
 
 

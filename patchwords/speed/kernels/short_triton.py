@@ -9,13 +9,12 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from patchwords.speed.kernels.short import LONELY, Attended, ShortGradients
+from patchwords.speed.kernels.short import LONELY, LONG, Attended, ShortGradients
 
 BASE = tl.constexpr(1.4426950408889634)  # exp(x) is 2 to the power of BASE · x
 LANES = tl.constexpr(16)  # the least that a product sums over
 BLOCK = 64
 TAIL = 16  # the least width of a product
-AHEAD = 3 * BLOCK + TAIL  # tokens: of more, two programs have no room for a block that is loaded ahead
 
 
 @triton.jit
@@ -56,7 +55,7 @@ def _numbers(at, first, tokens, SIZE: tl.constexpr):
 def _forward(
     qkv_at, out_at, total_at, scale,
     TOKENS: tl.constexpr, HEADS: tl.constexpr, WIDTH: tl.constexpr,
-    BLOCKS: tl.constexpr, BLOCK: tl.constexpr, TAIL: tl.constexpr,
+    BLOCKS: tl.constexpr, BLOCK: tl.constexpr, TAIL: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     """Block after block of queries; all logits of a block are made before the first weight, so no sum is rescaled.
 
@@ -74,7 +73,7 @@ def _forward(
     for j in tl.static_range(PARTS):
         ks = ks + (_part(k_at, j, TOKENS, BLOCKS, BLOCK, TAIL, 3 * ACROSS, WIDTH),)
         vs = vs + (_part(v_at, j, TOKENS, BLOCKS, BLOCK, TAIL, 3 * ACROSS, WIDTH),)
-    for first in tl.range(tl.program_id(1) * BLOCK, TOKENS, tl.num_programs(1) * BLOCK, num_stages=1):
+    for first in tl.range(tl.program_id(1) * BLOCK, TOKENS, tl.num_programs(1) * BLOCK, num_stages=STAGES):
         q = _rows(q_at, first, TOKENS, BLOCK, 3 * ACROSS, WIDTH)
         q = (q * scale).to(q.dtype)  # a power of two rounds nothing; and what was worked on stays in registers
         high = tl.full((BLOCK,), -float("inf"), dtype=tl.float32)
@@ -225,10 +224,9 @@ def short_backward(grad: Tensor, qkv: Tensor, out: Tensor, total: Tensor, heads:
     dqkv = torch.empty_like(qkv)
     sums = torch.empty(batch, qkv.shape[-1], dtype=torch.float32, device=qkv.device)
     constants = _constants(qkv, heads)
-    stages = 2 if qkv.shape[1] <= AHEAD else 1
     _backward[(batch * heads,)](
         grad, qkv, out, total, torch.empty_like(total), dqkv, sums, constants["WIDTH"] ** -0.5,
-        **constants, STAGES=stages, num_warps=4,
+        **constants, num_warps=4,
     )  # fmt: skip
     return ShortGradients(dqkv, sums.sum(0))
 
@@ -239,4 +237,5 @@ def _constants(qkv: Tensor, heads: int) -> dict[str, int]:
     return {
         "TOKENS": tokens, "HEADS": heads, "WIDTH": qkv.shape[2] // (3 * heads),
         "BLOCKS": tokens // BLOCK + (rest > TAIL), "BLOCK": BLOCK, "TAIL": TAIL if 0 < rest <= TAIL else 0,
+        "STAGES": 2 if tokens <= LONG else 1,
     }  # fmt: skip
