@@ -24,7 +24,7 @@ from patchwords.errors import UsageError
 from patchwords.models.build import build
 from patchwords.settings import at_least, check
 from patchwords.speed.kernels.available import Choice
-from patchwords.speed.precision import Precision
+from patchwords.speed.precision import Precision, mixed
 from patchwords.training.optimizer import AdamW
 
 RESIDENT = Effort(rounds=4, seconds=0.5)
@@ -120,7 +120,7 @@ def _timm(folder: Path, asked: Asked) -> Row:
     (images,) = pictures(asked.batch, 3, asked.image, asked.device, 1)
     target = torch.rand(asked.batch, asked.classes, device=asked.device).softmax(1)
     ready = entered(
-        "timm", "compiled", asked.precision, asked.device, lambda: lambda number: step((images, target), number)
+        "timm", "compiled", mixed(asked.precision), asked.device, lambda: lambda number: step((images, target), number)
     )
     (seconds,) = in_turns([ready.call], asked.device, RESIDENT)
     loader = timm_loop.loader(
@@ -141,7 +141,7 @@ def _row(who: str, how: str, pace: Pace, resident: float, ready: Any, asked: Ask
         model=asked.model,
         who=who,
         how=how,
-        precision=asked.precision,
+        precision=ready.precision,
         batch=asked.batch,
         image=asked.image,
         images_per_second=pace.steady,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import torch
@@ -13,13 +13,15 @@ from patchwords.bench.epoch import paced
 from patchwords.bench.made import gratings
 from patchwords.bench.row import OURS, Report, Row
 from patchwords.bench.run import begun, of_source
+from patchwords.bench.words import expect_words
 from patchwords.data.sources.arrays import Arrays
 from patchwords.settings import at_least, check
+from patchwords.speed.precision import Precision
 from patchwords.training.update import Loaded
 
 SMOOTHED = 20  # steps, over which a curve is averaged before it is compared
 PLAIN = {"precision": "float32", "kernels": "plain", "graph": "never"}
-FAST = {"precision": "bf16", "kernels": "auto", "graph": "auto"}
+FAST = {"kernels": "auto", "graph": "auto"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,16 +36,18 @@ class Asked:
     classes: int = 100
     count: int = 16384
     lr: float = 3e-4
+    fast: tuple[Precision, ...] = ("bf16",)
 
     def __post_init__(self) -> None:
         check(self)
         at_least(1, batch=self.batch, image=self.image, classes=self.classes)
         at_least(self.batch, count=self.count)
         at_least(2 * SMOOTHED, steps=self.steps)
+        expect_words("precision", self.fast, get_args(Precision))
 
 
 def learning(asked: Asked, note: Callable[[str], None]) -> Report:
-    """Plain in float32 with two seeds, and fast with the first: curves, and how far apart they are."""
+    """Plain in float32 with two seeds, and fast in every precision with the first: curves, and how far they differ."""
     generator = torch.Generator(asked.device).manual_seed(0)
     size = (asked.image, asked.image)
     pixels, labels = gratings(asked.count, asked.classes, size, asked.device, generator)
@@ -51,20 +55,22 @@ def learning(asked: Asked, note: Callable[[str], None]) -> Report:
     runs: dict[str, Mapping[str, Any]] = {
         "float32, plain": {**PLAIN, "seed": 0},
         "float32, plain, another seed": {**PLAIN, "seed": 1},
-        "bf16, fast": {**FAST, "seed": 0},
+        **{f"{precision}, fast": {**FAST, "precision": precision, "seed": 0} for precision in asked.fast},
     }
     curves, rows = {}, []
     for name, changes in runs.items():
         losses, row = _run(name, source, changes, asked, note)
         curves[name] = losses
         rows.append(row)
-    plain, other, fast = curves.values()
-    gap, noise = (largest_gap(plain, curve) for curve in (fast, other))
-    said = (
-        f"the smoothed losses of {asked.steps} steps, fast and plain, are {gap:.4f} apart at most; those of two seeds "
-        f"{noise:.4f}; they fall from {plain[0]:.3f} to {smoothed(plain)[-1]:.3f}"
+    plain, other, *fast = curves.values()
+    noise = largest_gap(plain, other)
+    notes = tuple(
+        f"the smoothed losses of {asked.steps} steps, fast in {precision} and plain, are "
+        f"{largest_gap(plain, curve):.4f} apart at most; those of two seeds {noise:.4f}; they fall from {plain[0]:.3f} "
+        f"to {smoothed(plain)[-1]:.3f}, and fast to {smoothed(curve)[-1]:.3f}"
+        for precision, curve in zip(asked.fast, fast, strict=True)
     )
-    return Report(bench="learning", machine=machine(asked.device, {}), rows=tuple(rows), notes=(said,), curves=curves)
+    return Report(bench="learning", machine=machine(asked.device, {}), rows=tuple(rows), notes=notes, curves=curves)
 
 
 def _run(

@@ -19,7 +19,7 @@ from patchwords.models.build import configure
 from patchwords.models.vit import ViTConfig
 from patchwords.settings import at_least, check
 from patchwords.speed.kernels.available import Choice
-from patchwords.speed.precision import Precision
+from patchwords.speed.precision import Precision, mixed
 from patchwords.speed.step import Graph
 from patchwords.training.optimizer import AdamW
 
@@ -126,7 +126,7 @@ def _row(who: str, how: str, pace: Pace, asked: Asked) -> Row:
         model=asked.model,
         who=who,
         how=how,
-        precision=asked.precision,
+        precision=asked.precision if who == OURS else mixed(asked.precision),
         batch=asked.batch,
         image=configure(asked.model).image,
         images_per_second=pace.steady,

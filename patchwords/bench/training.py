@@ -25,7 +25,7 @@ from patchwords.objectives.supervised import Classification, Supervised
 from patchwords.settings import at_least, check
 from patchwords.speed.attention import fastest
 from patchwords.speed.kernels.available import Choice
-from patchwords.speed.precision import Precision, autocast
+from patchwords.speed.precision import Precision, autocast, mixed
 from patchwords.speed.prepare import prepare
 from patchwords.speed.step import MEASURED, WARM, Graph, Step
 from patchwords.training import optimizer
@@ -178,7 +178,8 @@ def _entered(
     name: str, how: How, course: Course, module: nn.Module, wanted: float, note: Callable[[str], None]
 ) -> tuple[Entrant, float]:
     asked, first = course.asked, list[float]()
-    entrant = entered(name, how, asked.precision, asked.device, partial(_run, module, how, course, first))
+    work = partial(_run, module, how, course, first)
+    entrant = entered(name, how, mixed(asked.precision), asked.device, work)
     if not abs(first[0] - wanted) <= NEAR * wanted:
         raise ModelError(f"its first loss is {first[0]:.4f} and the model's {wanted:.4f}, so it learns something else")
     note(f"{name} {how}: ready after {entrant.preparing:.1f} s, the first loss is {first[0]:.4f}")

@@ -44,7 +44,7 @@ def bench(
         str | None,
         typer.Option(
             metavar="P,P",
-            help="float32, bf16, fp16; in inference and latency also fp8 (GPU) and int8 (CPU), and several.",
+            help="float32, bf16, fp16, fp8 (GPU); in inference and latency also int8 (CPU), and several.",
             show_default="bf16 on a GPU, else float32; for latency all",
         ),
     ] = None,

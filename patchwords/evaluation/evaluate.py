@@ -23,7 +23,7 @@ from patchwords.evaluation.task import How, Plan, Task, Watch, planned
 from patchwords.pages.folder import fresh
 from patchwords.pages.wording import memory
 from patchwords.speed.device import called
-from patchwords.speed.precision import Precision
+from patchwords.speed.precision import Mixed
 from patchwords.weights import store
 from patchwords.weights.subject import open_subject
 
@@ -44,7 +44,7 @@ def evaluate(
     image: int | tuple[int, int] | None = None,
     heads: int | None = None,
     device: str = "auto",
-    precision: Precision = "float32",
+    precision: Mixed = "float32",
     batch: int = 64,
     broken: float = 0.001,
     out: str | Path | None = None,

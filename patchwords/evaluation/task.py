@@ -14,7 +14,7 @@ from patchwords.evaluation.pictures import Asked, Lesson, Part, Pictures
 from patchwords.evaluation.real import CLASSES, Sets, real_file, real_sets
 from patchwords.settings import at_least, check
 from patchwords.speed.device import choose
-from patchwords.speed.precision import Precision, check_precision
+from patchwords.speed.precision import Mixed, check_precision
 from patchwords.weights.subject import RANDOM, Subject
 
 TRAINING = (OWN_VALIDATION, TEST_WAITS)  # notes on data that are for those who train
@@ -28,7 +28,7 @@ class How:
     by_order: bool
     real: str
     device: str
-    precision: Precision
+    precision: Mixed
     batch: int
     broken: float
 

@@ -16,9 +16,7 @@ from patchwords.speed.fused.stream import Stream
 from patchwords.speed.graphs import Graphed, Graphs
 from patchwords.speed.kernels.available import Choice, chosen
 from patchwords.speed.kernels.table import Kernels
-from patchwords.speed.precision import KINDS, Working
-
-EIGHT_BITS = (8, 9)  # the first compute capability with matrix products in eight bits
+from patchwords.speed.precision import KINDS, Working, expect_eight_bits
 
 
 def ready_gpu(
@@ -66,9 +64,7 @@ def _check(
         raise UsageError("precision int8 is for CPUs: choose fp8, bf16, fp16 or float32 on a GPU")
     if precision != "fp8":
         return
-    if torch.cuda.get_device_capability(device) < EIGHT_BITS:
-        name = torch.cuda.get_device_name(device)
-        raise UsageError(f"precision fp8 needs a GPU with products in eight bits, and {name} has none: choose bf16")
+    expect_eight_bits(device)
     if kernels is None or parts is None or not parts.whole:
         raise UsageError(
             f"precision fp8 is for ViTs of the paper's blocks with fused kernels, and this is another "

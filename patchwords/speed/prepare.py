@@ -5,12 +5,14 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from patchwords.errors import UsageError
 from patchwords.speed.cpu import ready_cpu
-from patchwords.speed.fused.choose import fuse
+from patchwords.speed.fused.choose import Fused, fuse
+from patchwords.speed.fused.products import Eight
 from patchwords.speed.gpu import ready_gpu
 from patchwords.speed.graphs import Graphs
 from patchwords.speed.kernels.available import Choice, chosen
-from patchwords.speed.precision import Precision, Working
+from patchwords.speed.precision import Precision, Working, check_precision
 from patchwords.speed.recompute import recompute
 
 
@@ -25,16 +27,35 @@ def prepare(
     note: Callable[[str], None],
 ) -> None:
     """For training: fused kernels first, then recomputation, so that the compiler sees it."""
+    check_precision(precision, device)
     table, sentence = chosen(kernels, device, precision, compiled=compiled)
-    if table is not None:
-        done, every = fuse(module, table, torch.bfloat16, device)
-        sentence += f" in {done} of {every} blocks"
+    narrow = Eight if precision == "fp8" else None
+    done = None if table is None else fuse(module, table, torch.bfloat16, device, narrow)
+    if done is not None:
+        sentence += f" in {done.blocks} of {done.every} blocks"
+    if narrow:
+        sentence += _narrowed(sentence, done)
     if device.type == "cuda":
         note(sentence)
     if recomputed:
         recompute(module)
     if compiled:
         module.compile()
+
+
+def _narrowed(sentence: str, done: Fused | None) -> str:
+    """How many blocks have products in eight bits; none is refused."""
+    if done is None:
+        raise UsageError(
+            f'precision fp8 needs fused kernels, and there are none ("{sentence}"): '
+            "set kernels to auto and compile to false, or choose bf16"
+        )
+    if not done.narrow:
+        raise UsageError(
+            "precision fp8 is for the blocks of a ViT before its last, of sides that are multiples of 16 and without "
+            f"dropout, layer scale or offsets, and this model has none ({sentence}): choose bf16"
+        )
+    return f", products in eight bits in {done.narrow}"
 
 
 def ready(

@@ -12,6 +12,7 @@ from patchwords.data.sources.source import Data
 from patchwords.errors import PatchwordsError, ResourceError, UsageError
 from patchwords.evaluation.classify import Scores
 from patchwords.models.model import Model
+from patchwords.speed.precision import check_precision
 from patchwords.training import recipe as recipes
 from patchwords.training.assemble import Setting, assemble, due_steps, plan_of
 from patchwords.training.board import board
@@ -141,7 +142,7 @@ def _start(
         look(data, recipe, watcher)
     model, card = begin(recipe, data)
     recipe = settled(recipe, model, len(data.train), here)
-    _possible(recipe, model, len(data.train))
+    _possible(recipe, model, len(data.train), here)
     made = RunFolder.create(None if out is None else Path(out), data.name) if here.leads else None
     path = Path(here.told(str(made.path if made else "")))
     with made or RunFolder.visit(path) as folder, threads(recipe.threads), listening() as wish:
@@ -263,7 +264,8 @@ def _record(loop: Loop, keeper: RunKeeper, status: str, result: Mapping[str, Any
         keeper.folder.write_csv()
 
 
-def _possible(recipe: Recipe, model: Model, samples: int) -> None:
+def _possible(recipe: Recipe, model: Model, samples: int, here: World) -> None:
     """What is wrong with the settings is said before there is a folder."""
+    check_precision(recipe.precision, here.device)
     freeze(model, recipe.freeze)
     due_steps(recipe, samples, plan_of(recipe, samples).total)

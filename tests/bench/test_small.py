@@ -42,6 +42,8 @@ def test_ours_and_the_customary_loop(
     assert (ours.who, theirs.named) == ("ours", "timm compiled")
     assert ours.ratios["timm compiled float32"] > 0
     assert transforms.made == ["RandomCrop", "RandomHorizontalFlip", "ToTensor", "Normalize"]
+    (theirs,) = small(asked(precision="fp8", who=("timm",)), heard.append).rows
+    assert theirs.precision == "bf16"
 
 
 def test_fewer_pictures_than_a_batch_are_refused() -> None:

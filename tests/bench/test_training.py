@@ -54,6 +54,14 @@ def test_a_peer_that_learns_something_else_is_not_measured(
     assert "learns something else" in heard[-1]
 
 
+def test_who_has_no_eight_bits_is_measured_in_sixteen(
+    timm: ModuleType, model: Model, effort: Effort, heard: list[str]
+) -> None:
+    asking = asked(effort, precision="fp8", who=("timm",), hows=("eager",))
+    (theirs,) = training("tiny", model, asking, heard.append).rows
+    assert theirs.precision == "bf16"
+
+
 def test_memory_is_weighed_against_the_least_of_the_others() -> None:
     def made(who: str, memory: int | None) -> Row:
         sizes = {"batch": 1, "image": (8, 8), "images_per_second": 1.0, "milliseconds": 1.0}

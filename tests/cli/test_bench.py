@@ -87,6 +87,8 @@ def test_a_weights_file_is_measured_as_it_is(run, tmp_path: Path) -> None:
         (("loading", "--rounds", "3"), "--rounds does not apply to bench loading, but to inference, latency, training"),
         (("inference", "digits"), "DATA does not apply to bench inference, but to latency"),
         (("training", "--precision", "bf16,float32"), "give one"),
+        (("training", "--precision", "fp8"), "precision fp8 needs a GPU with products in eight bits"),
+        (("training", "--precision", "fp4"), "'fp4' is not one of float32, bf16, fp16, fp8"),
         (("inference", "--precision", "fp4"), "precision 'fp4' is not known"),
         (("inference", "--who", "tim"), "did you mean timm"),
         (("inference", "--who", "timm"), "nobody of timm can be measured"),

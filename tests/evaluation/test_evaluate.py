@@ -251,6 +251,7 @@ def test_too_few_pictures_are_told_before_the_model_is_asked(run: Path, options:
         ({"broken": 2.0}, "broken 2 is no share"),
         ({"precision": "fp16"}, "fp16 needs a GPU"),
         ({"precision": "half"}, "'half' is not one of float32, bf16, fp16"),
+        ({"precision": "fp8"}, "'fp8' is not one of float32, bf16, fp16"),  # a model learns in it, and answers in bf16
     ],
 )
 def test_what_makes_no_sense_is_refused_and_leaves_nothing(run: Path, options: Any, sentence: str) -> None:

@@ -7,9 +7,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from patchwords.bench.learning import Asked, largest_gap, learning
 from patchwords.errors import UsageError
 from patchwords.models.build import build
 from patchwords.models.names import Config
+from patchwords.speed.precision import EIGHT_BITS, Precision
 from patchwords.speed.prepare import prepare, ready
 
 pytestmark = [
@@ -30,12 +32,24 @@ def apart(found: Tensor, expected: Tensor) -> float:
     return float((found.double() - expected.double()).norm() / expected.double().norm())
 
 
-def fused(model: nn.Module) -> list[str]:
+def fused(model: nn.Module, precision: Precision = "bf16", *, recomputed: bool = False) -> list[str]:
     notes: list[str] = []
     prepare(
-        model, kernels="fused", recomputed=False, compiled=False, device=DEVICE, precision="bf16", note=notes.append
+        model,
+        kernels="fused",
+        recomputed=recomputed,
+        compiled=False,
+        device=DEVICE,
+        precision=precision,
+        note=notes.append,
     )
     return notes
+
+
+@pytest.fixture
+def eight_bits() -> None:
+    if torch.cuda.get_device_capability(DEVICE) < EIGHT_BITS:
+        pytest.skip("a GPU without products in eight bits")
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -54,6 +68,51 @@ def test_logits_and_gradients_in_training(name: str, randomised: Callable[[nn.Mo
         assert parameter.grad is not None, label
         assert parameter.grad.dtype == torch.float32
         assert (parameter.grad - other.grad).norm() <= 0.08 * other.grad.norm() + 1e-4, label
+
+
+@pytest.mark.usefixtures("eight_bits")
+@pytest.mark.parametrize("name", [name for name in MODELS if name != "Swin-T"])
+@pytest.mark.parametrize("recomputed", [False, True])
+def test_logits_and_gradients_in_training_in_eight_bits(
+    name: str, recomputed: bool, randomised: Callable[[nn.Module], nn.Module]
+) -> None:
+    plain, images = made(name, randomised)
+    model = copy.deepcopy(plain).train()
+    (sentence,) = fused(model, "fp8", recomputed=recomputed)
+    depth = len(model.encoder.blocks)
+    assert sentence == f"kernels: fused in {depth} of {depth} blocks, products in eight bits in {depth - 1}"
+    expected = plain.train()(images)
+    expected.square().sum().backward()
+    with torch.autocast("cuda", torch.bfloat16):
+        found = model(images)
+    found.float().square().sum().backward()
+    assert 1e-3 < apart(found, expected) < 0.15
+    with torch.autocast("cuda", torch.bfloat16), torch.no_grad():
+        assert apart(model.eval()(images), expected) < 0.03
+    for (label, parameter), other in zip(model.named_parameters(), plain.parameters(), strict=True):
+        assert parameter.grad is not None, label
+        assert parameter.grad.dtype == torch.float32
+        assert (parameter.grad - other.grad).norm() <= 0.25 * other.grad.norm() + 1e-4, label
+
+
+@pytest.mark.usefixtures("eight_bits")
+def test_a_run_in_eight_bits_learns_about_as_well() -> None:
+    asked = Asked(
+        model="ViT-Ti/8",
+        device=DEVICE,
+        batch=64,
+        steps=200,
+        image=32,
+        classes=10,
+        count=2048,
+        fast=("bf16", "fp8"),
+    )
+    notes: list[str] = []
+    plain, _, usual, narrow = learning(asked, notes.append).curves.values()
+    assert narrow[-1] < 0.7 * narrow[0]
+    assert largest_gap(usual, narrow) < 0.2
+    assert largest_gap(plain, narrow) < 0.2
+    assert usual != narrow
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -94,12 +153,29 @@ def test_a_graph_answers_each_batch_with_its_own_logits(randomised: Callable[[nn
 
 @pytest.mark.parametrize("small_config", ["plain", "lite", "regularised", "distilled", "axial", "swin"], indirect=True)
 def test_two_steps_give_the_same_bits(small_config: Config) -> None:
+    _same_bits(small_config, "bf16")
+
+
+@pytest.mark.usefixtures("eight_bits")
+@pytest.mark.parametrize("small_config", ["plain", "lite", "distilled", "axial"], indirect=True)
+def test_two_steps_in_eight_bits_give_the_same_bits(small_config: Config) -> None:
+    _same_bits(small_config, "fp8")
+
+
+@pytest.mark.usefixtures("eight_bits")
+@pytest.mark.parametrize("small_config", ["regularised", "swin", "resnet pre"], indirect=True)
+def test_models_without_a_block_for_eight_bits_are_refused(small_config: Config) -> None:
+    with pytest.raises(UsageError, match="this model has none"):
+        fused(small_config.build().to(DEVICE), "fp8")
+
+
+def _same_bits(config: Config, precision: Precision) -> None:
     found = []
     for _ in range(2):
         torch.manual_seed(3)
-        model = small_config.build().to(DEVICE).train()
-        fused(model)
-        images = torch.randn(8, small_config.channels, *small_config.image, device=DEVICE)
+        model = config.build().to(DEVICE).train()
+        fused(model, precision)
+        images = torch.randn(8, config.channels, *config.image, device=DEVICE)
         with torch.autocast("cuda", torch.bfloat16):
             model(images).float().square().mean().backward()
         found.append([parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None])

@@ -14,7 +14,7 @@ from patchwords.speed.step import WARM, Step
 from patchwords.training.guard import EVERY
 from patchwords.training.signals import StoppedError
 from patchwords.training.train import train
-from tests.gpu.test_training import Ear, bits, losses
+from tests.gpu.test_training import EIGHT_BITS, Ear, bits, losses
 
 pytestmark = [
     pytest.mark.gpu,
@@ -69,6 +69,13 @@ def test_a_recorded_run_ends_with_the_bits_of_a_launched_one(
     change: dict[str, Any], precision: str, tmp_path: Path
 ) -> None:
     launched, recorded = never_and_always(tmp_path, **DRAWN | change | {"precision": precision})
+    assert bits(recorded) == bits(launched)
+    assert losses(recorded) == losses(launched)
+
+
+@EIGHT_BITS
+def test_a_run_in_eight_bits_can_be_recorded(tmp_path: Path) -> None:
+    launched, recorded = never_and_always(tmp_path, **DRAWN | {"parts.dropout": 0.0, "precision": "fp8"})
     assert bits(recorded) == bits(launched)
     assert losses(recorded) == losses(launched)
 

@@ -40,6 +40,10 @@ DRAWS = {
     "data.mix.cutmix": 1.0,
 }
 GIB = 1 << 30
+EIGHT_BITS = pytest.mark.skipif(
+    torch.cuda.is_available() and torch.cuda.get_device_capability() < (8, 9),
+    reason="a GPU without products in eight bits",
+)
 
 
 @dataclass
@@ -80,7 +84,7 @@ def losses(run: Path) -> list[float]:
     return [row["loss"] for row in rows(run)]
 
 
-@pytest.mark.parametrize("precision", ["float32", "bf16", "fp16"])
+@pytest.mark.parametrize("precision", ["float32", "bf16", "fp16", pytest.param("fp8", marks=EIGHT_BITS)])
 @pytest.mark.parametrize("cache", ["none", "memory", "device"])
 def test_every_precision_and_cache_learns(precision: str, cache: str, tmp_path: Path) -> None:
     run = digits(tmp_path / "run", precision=precision, **{"data.cache": cache, "average": 0.9})
@@ -183,7 +187,7 @@ def test_the_largest_batch_that_fits_is_found(large: Path, little_memory: None, 
 # What can go wrong
 
 
-@pytest.mark.parametrize("precision", ["float32", "bf16"])
+@pytest.mark.parametrize("precision", ["float32", "bf16", pytest.param("fp8", marks=EIGHT_BITS)])
 def test_a_loss_that_is_no_number_is_found_within_ten_steps(
     precision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,9 +1,11 @@
 """What is done to a module from outside leaves its names and values alone."""
 
 from functools import partial
+from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
 from patchwords.errors import UsageError
 from patchwords.layers.unit import Unit
@@ -118,6 +120,56 @@ def test_kernels_that_cannot_be_used_are_refused_or_left_with_the_reason(
     assert reason in sentence
     with pytest.raises(UsageError, match=reason):
         chosen("fused", torch.device(device), precision, compiled=compiled)
+
+
+@pytest.fixture
+def hopper(monkeypatch: pytest.MonkeyPatch) -> torch.device:
+    """A GPU with eight bits, as far as one is asked before it has something to do."""
+    pytest.importorskip("triton", reason="Triton is not installed")
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
+    return torch.device("cuda")
+
+
+def in_eight(model: nn.Module, device: torch.device, **given: Any) -> str:
+    """What is said of a model that is to learn in eight bits."""
+    notes: list[str] = []
+    usual: dict[str, Any] = {"kernels": "auto", "recomputed": False, "compiled": False, "precision": "fp8"}
+    prepare(model, device=device, note=notes.append, **usual | given)
+    (sentence,) = notes
+    return sentence
+
+
+@pytest.mark.parametrize("small_config", ["plain", "mean, norm after", "lite"], indirect=True)
+def test_the_note_says_how_many_blocks_are_in_eight_bits(small_config: Config, hopper: torch.device) -> None:
+    said = "kernels: fused in 2 of 2 blocks"
+    assert in_eight(small_config.build(), hopper) == f"{said}, products in eight bits in 1"
+    assert in_eight(small_config.build(), hopper, recomputed=True) == f"{said}, products in eight bits in 1"
+    assert in_eight(small_config.build(), hopper, precision="bf16") == said
+
+
+@pytest.mark.parametrize("small_config", ["plain"], indirect=True)
+@pytest.mark.parametrize(
+    ("given", "reason"), [({"kernels": "plain"}, "as asked"), ({"compiled": True}, "compile makes its own")]
+)
+def test_eight_bits_without_fused_kernels_are_refused(
+    small_config: Config, hopper: torch.device, given: dict[str, Any], reason: str
+) -> None:
+    with pytest.raises(
+        UsageError, match=f"needs fused kernels, .*{reason}.*: set kernels to auto and compile to false"
+    ):
+        in_eight(small_config.build(), hopper, **given)
+
+
+@pytest.mark.parametrize("small_config", ["regularised", "beit", "resnet pre", "swin"], indirect=True)
+def test_models_without_a_block_for_eight_bits_are_refused(small_config: Config, hopper: torch.device) -> None:
+    with pytest.raises(UsageError, match=r"and this model has none .*: choose bf16"):
+        in_eight(small_config.build(), hopper)
+
+
+@pytest.mark.parametrize("small_config", ["plain"], indirect=True)
+def test_eight_bits_on_a_cpu_are_refused(small_config: Config) -> None:
+    with pytest.raises(UsageError, match="the device is cpu: choose bf16 or float32"):
+        in_eight(small_config.build(), CPU)
 
 
 def test_a_machine_without_triton_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -126,6 +126,9 @@ def test_in_bf16_the_answers_are_near_and_in_float32(model: Any) -> None:
     assert near[0].dtype == np.float32
     assert not np.array_equal(near[0], exact[0])
     np.testing.assert_allclose(near[0], exact[0], atol=0.15)
+    narrow = answers(model, pictures(np.arange(COUNT)), PREPROCESS, "fp8", ALONE, Wish())
+    assert narrow
+    assert np.array_equal(narrow[0], near[0])  # eight bits are for learning
 
 
 def test_the_model_can_be_trained_afterwards(model: Any) -> None:

@@ -107,7 +107,7 @@ def test_an_empty_file_is_the_defaults(tmp_path: Path) -> None:
         ("optimizer = { kind = 'sgd', betas = [0.9, 0.99] }", "optimizer.betas is not a setting"),
         ("batch = 'large'", "batch: 'large' is not a whole number or auto"),
         ("best = 'acuracy'", "did you mean accuracy"),
-        ("precision = 'fp8'", "'fp8' is not one of float32, bf16, fp16"),
+        ("precision = 'fp4'", "'fp4' is not one of float32, bf16, fp16, fp8; did you mean fp8"),
         ("nonfinite = 'ignore'", "'ignore' is not one of stop, skip, rollback"),
         ("data.cache = 'disk'", "'disk' is not one of none, memory, device"),
         ("batch = [", "cannot be read as TOML"),

@@ -2,7 +2,8 @@
 
 Kept are the block's input, both norms' outputs, qkv, attention's output, the stream between eq. 2 and 3, and the MLP's
 hidden layer before its GELU, which is made again on the way back by the kernel that finds its slope. Weights are
-masters in single precision: the matrices work with rounded copies, and their gradients come out unrounded.
+masters in single precision: the matrices work with rounded copies, and their gradients come out unrounded. In which
+numbers the products are made is a part of its own (`products`).
 """
 
 from collections.abc import Callable
@@ -12,12 +13,12 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
-from torch.nn import functional as F
 
 from patchwords.layers.attention import Attention
 from patchwords.layers.mlp import MLP
 from patchwords.layers.residual import StochasticDepth
 from patchwords.speed.fused.attend import Attend
+from patchwords.speed.fused.products import Products
 from patchwords.speed.kernels.gelu import Form
 from patchwords.speed.kernels.norm import Normed
 from patchwords.speed.kernels.table import Kernels
@@ -27,10 +28,11 @@ Second = Literal["branch", "stream"]  # where the second norm stands: the paper'
 
 @dataclass(frozen=True)
 class How:
-    """What a block is made with: kernels, the precision of its stream, and its own numbers."""
+    """What a block is made with: kernels, the precision of its stream, its products, and its own numbers."""
 
     kernels: Kernels
     dtype: torch.dtype
+    products: Products
     epsilon: float
     form: Form
     second: Second = "branch"
@@ -63,13 +65,14 @@ class _Block(torch.autograd.Function):
     def forward(
         ctx: Any, x: Tensor, how: How, attend: Attend, shape: torch.Size, keeps: Keeps, *parameters: Any
     ) -> Tensor:
-        k, count = how.kernels, len(Learned._fields)
-        p, biases = working(Learned(*parameters[:count]), how.dtype), parameters[count:]
-        first = k.norm(x, p.norm1, p.shift1, how.epsilon)
-        qkv = F.linear(first.y, p.qkv, p.qkv_bias).view(*shape[:-1], -1)
+        products, count = how.products, len(Learned._fields)
+        p, biases = working(Learned(*parameters[:count]), how), parameters[count:]
+        first, y = products.norm(x, p.norm1, p.shift1, how.epsilon)
+        qkv = products.forward(y, p.qkv, p.qkv_bias).view(*shape[:-1], -1)
         out, kept = attend.forward(qkv, *biases)
         out = out.reshape(x.shape)
-        done, second, h = ended(x, F.linear(out, p.out, p.out_bias), keeps, p, how)
+        branch = products.forward(products.rows(out), p.out, p.out_bias)
+        done, second, h = ended(x, branch, keeps, p, how)
         ctx.how, ctx.attend, ctx.shape, ctx.keeps, ctx.kept = how, attend, shape, keeps, len(kept)
         ctx.save_for_backward(*first, qkv, out, *second, h, *p, *kept, *biases)
         return done
@@ -77,15 +80,16 @@ class _Block(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
-        how, k = ctx.how, ctx.how.kernels
+        how, products = ctx.how, ctx.how.products
         x, y1, mean1, inverse1, qkv, out, total, y2, mean2, inverse2, h, *rest = ctx.saved_tensors
         p, rest = Learned(*rest[: len(Learned._fields)]), rest[len(Learned._fields) :]
         kept, biases = tuple(rest[: ctx.kept]), rest[ctx.kept :]
         end = ended_back(grad.contiguous(), Normed(total, y2, mean2, inverse2), h, ctx.keeps, p, how)
-        dout = (end.branch @ p.out).view(*ctx.shape[:-1], -1)
+        dout = products.backward(products.rows(end.branch), p.out).view(*ctx.shape[:-1], -1)
         back = ctx.attend.backward(dout, qkv, out.view(dout.shape), kept, *biases)
         dqkv = back.qkv.reshape(x.shape[0], -1)
-        first = k.norm_backward(dqkv @ p.qkv, Normed(x, y1, mean1, inverse1), p.norm1, end.x)
+        dy = products.backward(products.rows(dqkv), p.qkv)
+        first = how.kernels.norm_backward(dy, Normed(x, y1, mean1, inverse1), p.norm1, end.x)
         found = Learned(
             norm1=first.weight,
             shift1=first.bias,
@@ -107,23 +111,23 @@ class EndGradients(NamedTuple):
 
 def ended(x: Tensor, branch: Tensor, keeps: Keeps, p: Learned, how: How) -> tuple[Tensor, Normed, Tensor]:
     """From the sum of eq. 2 on: the rows behind the block; for the way back the second norm and the hidden layer."""
-    k = how.kernels
-    second = k.add_norm(x, branch, keeps[0], p.norm2, p.shift2, how.epsilon)  # eq. 2
-    h = F.linear(second.y, p.fc1, p.fc1_bias)
-    branch = F.linear(k.gelu(h, how.form), p.fc2, p.fc2_bias)
-    return k.add(second.total if how.second == "branch" else second.y, branch, keeps[1]), second, h  # eq. 3
+    products = how.products
+    second, y = products.add_norm(x, branch, keeps[0], p.norm2, p.shift2, how.epsilon)  # eq. 2
+    h = products.forward(y, p.fc1, p.fc1_bias)
+    branch = products.forward(products.gelu(h, how.form), p.fc2, p.fc2_bias)
+    stream = second.total if how.second == "branch" else second.y
+    return how.kernels.add(stream, branch, keeps[1]), second, h  # eq. 3
 
 
 def ended_back(grad: Tensor, second: Normed, h: Tensor, keeps: Keeps, p: Learned, how: How) -> EndGradients:
-    k, (keep1, keep2) = how.kernels, keeps
+    k, products, (keep1, keep2) = how.kernels, how.products, keeps
     last = _part(grad, keep2)
-    # A wide output is made faster with the matrix lying the other way.
-    mlp = k.gelu_backward(F.linear(last, p.fc2.T.contiguous()), h, how.form)
+    mlp, dh = products.gelu_backward(products.backward(products.rows(last), p.fc2), h, how.form)
     if how.second == "branch":
-        middle = k.between_backward(mlp.h @ p.fc1, second, p.norm2, grad, keep1, keep2)
+        middle = k.between_backward(products.backward(dh, p.fc1), second, p.norm2, grad, keep1, keep2)
         ending = middle.skipped
     else:
-        middle = k.between_backward(torch.addmm(grad, mlp.h, p.fc1), second, p.norm2, None, keep1, None)
+        middle = k.between_backward(products.backward(dh, p.fc1, grad), second, p.norm2, None, keep1, None)
         ending = last.sum(0, dtype=torch.promote_types(last.dtype, torch.float32))
     learned = {
         "norm2": middle.weight,
@@ -176,15 +180,15 @@ def keep(drop: StochasticDepth, x: Tensor) -> Tensor | None:
     return (kept / (1 - drop.rate)).flatten()
 
 
-def working(learned: Learned, dtype: torch.dtype) -> Learned:
+def working(learned: Learned, how: How) -> Learned:
     """The matrices and their biases as they work; the norms' values as they are."""
-    names = learned._asdict()
-    return Learned(
-        **{
-            name: value if value is None or name.startswith(("norm", "shift")) else value.detach().to(dtype)
-            for name, value in names.items()
-        }
-    )
+    matrices = {name: how.products.working(getattr(learned, name)) for name in ("qkv", "out", "fc1", "fc2")}
+    biases = {
+        name: value.detach().to(how.dtype)
+        for name, value in learned._asdict().items()
+        if name.endswith("_bias") and value is not None
+    }
+    return learned._replace(**matrices, **biases)
 
 
 def _part(rows: Tensor, kept: Tensor | None) -> Tensor:
@@ -197,7 +201,10 @@ def _part(rows: Tensor, kept: Tensor | None) -> Tensor:
 
 
 def weight(dy: Tensor, x: Tensor) -> Tensor:
-    """dyᵀ x: the gradient of a matrix, in the precision of its master."""
+    """dyᵀ x: the gradient of a matrix, in the precision of its master.
+
+    Never in eight bits: it sums over rows, so both sides would be rounded again, with scales along the other axis.
+    """
     if dy.device.type == "cuda" and dy.dtype != torch.float32:
         return torch.mm(dy.T, x, out_dtype=torch.float32)
     return (dy.T @ x).to(torch.promote_types(dy.dtype, torch.float32))

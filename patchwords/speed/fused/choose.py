@@ -1,12 +1,15 @@
 """Gives the parts of a model that can be fused their fused forwards; the others stay as they are."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from patchwords.layers.attention import Attention
 from patchwords.layers.block import Block, Layer, StreamNormBlock
+from patchwords.layers.encoder import Encoder
 from patchwords.layers.tokens import Tokens
 from patchwords.speed.fused.attend import (
     Attend,
@@ -21,29 +24,65 @@ from patchwords.speed.fused.attend import (
 from patchwords.speed.fused.block import How, Second, fused
 from patchwords.speed.fused.embed import fuse_embed
 from patchwords.speed.fused.last import last
-from patchwords.speed.fused.parts import Parts, fits, form, parts_of
+from patchwords.speed.fused.parts import Parts, fits, fits_eight, form, parts_of
+from patchwords.speed.fused.products import Products, Same
 from patchwords.speed.fused.window import fuse_windows
 from patchwords.speed.kernels.table import Kernels
 
 SECOND: dict[type[Layer], Second] = {Block: "branch", StreamNormBlock: "stream"}
 
 
-def fuse(module: nn.Module, kernels: Kernels, dtype: torch.dtype, device: torch.device) -> tuple[int, int]:
-    """For training; tells how many blocks were fused, and of how many."""
+class Fused(NamedTuple):
+    """How many blocks were fused, of how many, and how many of them learn with narrower products."""
+
+    blocks: int
+    every: int
+    narrow: int
+
+
+def fuse(
+    module: nn.Module,
+    kernels: Kernels,
+    dtype: torch.dtype,
+    device: torch.device,
+    narrow: Callable[[Kernels], Products] | None = None,
+) -> Fused:
+    """For training; the products of blocks that learn can be `narrow`er than the stream.
+
+    Never those of an encoder's last block, which the answer is made of, and those of a Swin: most of its rows are of
+    narrow maps, where little is multiplied with every number that would be rounded.
+    """
     blocks = [part for part in module.modules() if isinstance(part, Layer)]
     fitting = [block for block in blocks if fits(block)]
+    narrowed = {block for block in fitting if fits_eight(block)} - _ends(module) if narrow else set()
     for block in fitting:
         attend = attends(block.attention, kernels, device)
-        how = How(kernels, dtype, block.norm1.eps, form(block.mlp), SECOND[type(block)])
-        norms = block.norm1, block.norm2
-        vars(block)["forward"] = fused(norms, block.attention, block.mlp, block.drop, attend, how)
+        how = How(kernels, dtype, Same(kernels, dtype), block.norm1.eps, form(block.mlp), SECOND[type(block)])
+        forward = _forward(block, attend, how)
+        if narrow and block in narrowed:
+            forward = _either(block, _forward(block, attend, replace(how, products=narrow(kernels))), forward)
+        vars(block)["forward"] = forward
     for part in module.modules():
         if (parts := parts_of(part)) and parts.blocks:
             fuse_embed(parts.embed, kernels, dtype)
             if parts.whole and parts.pool.front is not None:
                 vars(part)["read"] = _read(parts, parts.pool.front, kernels, dtype)
     windows, of = fuse_windows(module, kernels, dtype)
-    return len(fitting) + windows, len(blocks) + of
+    return Fused(len(fitting) + windows, len(blocks) + of, len(narrowed))
+
+
+def _forward(block: Layer, attend: Attend, how: How) -> Callable[..., Tensor]:
+    return fused((block.norm1, block.norm2), block.attention, block.mlp, block.drop, attend, how)
+
+
+def _either(block: Layer, learns: Callable[..., Tensor], answers: Callable[..., Tensor]) -> Callable[[Tensor], Tensor]:
+    """A model that is judged answers in the precision of the stream."""
+    return lambda x: learns(x) if block.training else answers(x)
+
+
+def _ends(module: nn.Module) -> set[nn.Module]:
+    """What the last blocks of all encoders are made of."""
+    return {part for each in module.modules() if isinstance(each, Encoder) for part in each.blocks[-1].modules()}
 
 
 def _read(parts: Parts, front: int, kernels: Kernels, dtype: torch.dtype) -> Callable[[Tokens], Tensor]:

@@ -14,6 +14,7 @@ from torch.nn import functional as F
 from patchwords.layers.block import Block
 from patchwords.speed.fused.block import How, Keeps, Learned, ended, ended_back, keep, parameters, weight, working
 from patchwords.speed.fused.parts import form
+from patchwords.speed.fused.products import Same
 from patchwords.speed.kernels.norm import Normed, single
 from patchwords.speed.kernels.table import Kernels
 
@@ -23,7 +24,7 @@ class _Last(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, front: int, heads: int, how: How, keeps: Keeps, *learned: Any) -> Tensor:
-        k, p, width = how.kernels, working(Learned(*learned), how.dtype), x.shape[2]
+        k, p, width = how.kernels, working(Learned(*learned), how), x.shape[2]
         first = k.norm(x.view(-1, width), p.norm1, p.shift1, how.epsilon)
         asks = first.y.view(x.shape)[:, :front].contiguous()
         q = F.linear(asks, p.qkv[:width], _some(p.qkv_bias, slice(width)))
@@ -68,7 +69,7 @@ _made: Callable[..., Tensor] = _Last.apply
 
 def last(block: Block, front: int, kernels: Kernels, dtype: torch.dtype) -> Callable[[Tensor], Tensor]:
     """The forward from (batch, tokens, width) to (batch, front, width)."""
-    how = How(kernels, dtype, block.norm1.eps, form(block.mlp))
+    how = How(kernels, dtype, Same(kernels, dtype), block.norm1.eps, form(block.mlp))
     heads, drop = block.attention.heads, block.drop
 
     def forward(x: Tensor) -> Tensor:

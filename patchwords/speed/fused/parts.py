@@ -58,6 +58,11 @@ def fits(block: Layer) -> bool:
     )
 
 
+def fits_eight(block: Layer) -> bool:
+    """Whether products in eight bits take its matrices: for GPUs their sides are multiples of 16."""
+    return all(side % 16 == 0 for side in block.mlp.fc1.weight.shape)
+
+
 def form(mlp: MLP) -> Form:
     """Which GELU a layer has."""
     assert isinstance(mlp.activation, nn.GELU)

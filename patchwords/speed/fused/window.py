@@ -16,6 +16,7 @@ from patchwords.speed.fused.block import How, fused
 from patchwords.speed.fused.embed import projected
 from patchwords.speed.fused.norms import fused_norm
 from patchwords.speed.fused.parts import form
+from patchwords.speed.fused.products import Same
 from patchwords.speed.kernels.table import Kernels
 from patchwords.speed.kernels.windowed import WindowGradients, taken
 
@@ -97,7 +98,7 @@ def fused_window(block: WindowBlock, kernels: Kernels, dtype: torch.dtype) -> Ca
     projection, offsets = block.attention.qkv, block.attention.offsets
     assert isinstance(projection, nn.Linear)
     attend = Within(block.window, block.shift, projection, kernels.windowed, kernels.windowed_backward)
-    how = How(kernels, dtype, block.norm1.eps, form(block.mlp))
+    how = How(kernels, dtype, Same(kernels, dtype), block.norm1.eps, form(block.mlp))
     made = fused((block.norm1, block.norm2), block.attention, block.mlp, block.drop, attend, how)
     return lambda x: made(x, bias_of(offsets))
 

@@ -1,7 +1,9 @@
-"""Matrix products of rows in eight bits: the GPU's, and its plain twin."""
+"""Matrix products of rows in eight bits: the GPU's, and its plain twin; and a matrix the other way round for them."""
 
 import torch
 from torch import Tensor
+
+from patchwords.speed.kernels.norm import EightRows, rounded
 
 
 def product(x: Tensor, scale: Tensor, matrix: Tensor, weight_scale: Tensor, bias: Tensor | None) -> Tensor:
@@ -12,3 +14,8 @@ def product(x: Tensor, scale: Tensor, matrix: Tensor, weight_scale: Tensor, bias
 
 def scaled_product(x: Tensor, scale: Tensor, matrix: Tensor, weight_scale: Tensor, bias: Tensor | None) -> Tensor:
     return torch._scaled_mm(x, matrix.T, scale, weight_scale, bias=bias, out_dtype=torch.bfloat16, use_fast_accum=True)
+
+
+def turned(matrix: Tensor) -> EightRows:
+    """The transpose in eight bits, with a scale for each of its rows: the plain twin of `eight_triton`."""
+    return rounded(matrix.T)

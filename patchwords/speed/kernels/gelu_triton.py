@@ -10,8 +10,12 @@ from torch.nn import functional as F
 
 from patchwords.speed.kernels.gelu import Form, GeluGradients
 from patchwords.speed.kernels.launch import block, programs
+from patchwords.speed.kernels.norm import EightRows
+from patchwords.speed.kernels.norm_triton import LARGEST, LEAST, eight_rows
 
 ROWS, COLS = 4, 1024  # of a tile, backward
+WIDE = 512  # numbers of a row that a warp holds, backward with a scale for each row
+WARPS_EACH = 16  # on a multiprocessor, of those that hold whole rows
 
 
 @triton.jit
@@ -20,6 +24,14 @@ def _share(h, TANH: tl.constexpr):
     if TANH:
         return tl.sigmoid(1.5957691216057308 * (h + 0.044715 * h * h * h))  # 2 · sqrt(2 / pi)
     return 0.5 * (1.0 + tl.erf(h * 0.7071067811865476))
+
+
+@triton.jit
+def _slope(h, share, TANH: tl.constexpr):
+    """Of the share."""
+    if TANH:
+        return share * (1.0 - share) * 1.5957691216057308 * (1.0 + 0.134145 * h * h)
+    return 0.3989422804014327 * tl.exp(-0.5 * h * h)
 
 
 @triton.jit
@@ -42,7 +54,7 @@ def _eight(h_at, a_at, scale_at, width, FORM: tl.constexpr, BLOCK: tl.constexpr)
         a = 0.5 * a * (1.0 + t)
     elif FORM == "none":
         a = a * _share(a, False)
-    scale = tl.maximum(tl.max(tl.abs(a), 0), 1e-12) / 448.0
+    scale = tl.maximum(tl.max(tl.abs(a), 0), LEAST) / LARGEST
     tl.store(a_at + row * width + cols, (a * (1.0 / scale)).to(a_at.dtype.element_ty), mask=inside)
     tl.store(scale_at + row, scale)
 
@@ -62,15 +74,43 @@ def _backward(
         h = tl.load(h_at + place, mask=inside, other=0.0).to(tl.float32)
         da = tl.load(da_at + place, mask=inside, other=0.0).to(tl.float32)
         share = _share(h, TANH)
-        if TANH:
-            slope = share * (1.0 - share) * 1.5957691216057308 * (1.0 + 0.134145 * h * h)
-        else:
-            slope = 0.3989422804014327 * tl.exp(-0.5 * h * h)
-        dh = (da * (share + h * slope)).to(dh_at.dtype.element_ty)
+        dh = (da * (share + h * _slope(h, share, TANH))).to(dh_at.dtype.element_ty)
         tl.store(dh_at + place, dh, mask=inside)
         tl.store(a_at + place, (h * share).to(a_at.dtype.element_ty), mask=inside)
         sums += tl.where(inside, dh.to(tl.float32), 0.0)
     tl.store(parts_at + first.to(tl.int64) * width + cols, tl.sum(sums, 0), mask=cols < width)
+
+
+@triton.jit
+def _backward_both(
+    da_at, h_at, dh_at, a_at, eight_at, scale_at, parts_at, rows, width, TANH: tl.constexpr, BLOCK: tl.constexpr
+):
+    """A row at a time, since its scale is known when all of it is there; the next one is on its way meanwhile."""
+    first, step = tl.program_id(0), tl.num_programs(0)
+    cols = tl.arange(0, BLOCK)
+    inside = cols < width
+    sums = tl.zeros((BLOCK,), dtype=tl.float32)
+    end = rows * tl.full((1,), width, tl.int64)
+    place = first.to(tl.int64) * width + cols
+    next_h = tl.load(h_at + place, mask=inside, other=0.0)
+    next_da = tl.load(da_at + place, mask=inside, other=0.0)
+    for row in range(first, rows, step):
+        h, da = next_h.to(tl.float32), next_da.to(tl.float32)
+        place = row * tl.full((1,), width, tl.int64) + cols
+        coming = (row + step) * tl.full((1,), width, tl.int64) + cols
+        there = inside & (coming < end)
+        next_h = tl.load(h_at + coming, mask=there, other=0.0)
+        next_da = tl.load(da_at + coming, mask=there, other=0.0)
+        share = _share(h, TANH)
+        tl.store(a_at + place, (h * share).to(a_at.dtype.element_ty), mask=inside)
+        wide = da * (share + h * _slope(h, share, TANH))
+        dh = wide.to(dh_at.dtype.element_ty)
+        tl.store(dh_at + place, dh, mask=inside)
+        sums += dh.to(tl.float32)  # nothing beyond the width, where da is nothing
+        scale = tl.maximum(tl.max(tl.abs(wide), 0), LEAST) / LARGEST
+        tl.store(eight_at + place, (wide * (1.0 / scale)).to(eight_at.dtype.element_ty), mask=inside)
+        tl.store(scale_at + row, scale)
+    tl.store(parts_at + first.to(tl.int64) * width + cols, sums, mask=inside)
 
 
 def gelu(h: Tensor, form: Form) -> Tensor:
@@ -87,11 +127,11 @@ def linear_gelu(x: Tensor, weight: Tensor, bias: Tensor, form: Form) -> Tensor:
     return gelu(F.linear(x, weight, bias), form)
 
 
-def gelu_eight(h: Tensor, form: Form) -> tuple[Tensor, Tensor]:
+def gelu_eight(h: Tensor, form: Form) -> EightRows:
     return _rounded(h, form, 2048)
 
 
-def eight(x: Tensor) -> tuple[Tensor, Tensor]:
+def eight(x: Tensor) -> EightRows:
     return _rounded(x, "plain", 512)
 
 
@@ -107,10 +147,23 @@ def gelu_backward(da: Tensor, h: Tensor, form: Form) -> GeluGradients:
     return GeluGradients(da, a, parts.sum(0))
 
 
-def _rounded(x: Tensor, form: Form | Literal["plain"], warp: int) -> tuple[Tensor, Tensor]:
+def gelu_backward_both(da: Tensor, h: Tensor, form: Form) -> tuple[GeluGradients, EightRows]:
+    assert da.is_contiguous()
+    assert h.is_contiguous()
+    rows, width = h.shape
+    warps = max(1, min(16, block(width) // WIDE))
+    count = min(rows, programs(h.device, max(1, WARPS_EACH // warps)))
+    a, made = torch.empty_like(h), eight_rows(h.shape, h.device)
+    parts = torch.empty(count, width, dtype=torch.float32, device=h.device)
+    _backward_both[(count,)](
+        da, h, da, a, *made, parts, rows, width, TANH=form == "tanh", BLOCK=block(width), num_warps=warps
+    )
+    return GeluGradients(da, a, parts.sum(0)), made
+
+
+def _rounded(x: Tensor, form: Form | Literal["plain"], warp: int) -> EightRows:
     assert x.is_contiguous()
-    rows, width = x.shape
-    a = torch.empty_like(x, dtype=torch.float8_e4m3fn)
-    scale = torch.empty(rows, 1, dtype=torch.float32, device=x.device)
-    _eight[(rows,)](x, a, scale, width, FORM=form, BLOCK=block(width), num_warps=max(1, min(16, block(width) // warp)))
-    return a, scale
+    (rows, width), made = x.shape, eight_rows(x.shape, x.device)
+    warps = max(1, min(16, block(width) // warp))
+    _eight[(rows,)](x, *made, width, FORM=form, BLOCK=block(width), num_warps=warps)
+    return made

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 LARGEST = 448.0  # of the numbers of eight bits, e4m3
+LEAST = 1e-30  # that a row's largest number is taken for: gradients are small, and the inverse of a scale is finite
 
 
 class Normed(NamedTuple):
@@ -20,6 +21,13 @@ class Normed(NamedTuple):
     y: Tensor
     mean: Tensor
     inverse: Tensor
+
+
+class EightRows(NamedTuple):
+    """Rows in eight bits (e4m3), and the scale (rows, 1) that they are to be multiplied with."""
+
+    rows: Tensor
+    scale: Tensor
 
 
 class NormGradients(NamedTuple):
@@ -58,6 +66,19 @@ def add_norm(x: Tensor, branch: Tensor, keep: Tensor | None, weight: Tensor, bia
     return Normed(total, y.to(x.dtype), mean, inverse)
 
 
+def norm_both(x: Tensor, weight: Tensor, bias: Tensor, epsilon: float) -> tuple[Normed, EightRows]:
+    """As `norm`, and y in eight bits besides, with a scale for each row."""
+    y, mean, inverse = _normalised(single(x), weight, bias, epsilon)
+    return Normed(x, y.to(x.dtype), mean, inverse), rounded(y)
+
+
+def add_norm_both(
+    x: Tensor, branch: Tensor, keep: Tensor | None, weight: Tensor, bias: Tensor, epsilon: float
+) -> tuple[Normed, EightRows]:
+    """As `add_norm`, and y in eight bits besides."""
+    return norm_both(add(x, branch, keep), weight, bias, epsilon)
+
+
 def add(x: Tensor, branch: Tensor, keep: Tensor | None) -> Tensor:
     """x + keep · branch."""
     return (single(x) + kept(branch, keep)).to(x.dtype)
@@ -89,7 +110,7 @@ def between_backward(
 
 def norm_eight(
     x: Tensor, branch: Tensor | None, shift: Tensor, weight: Tensor, bias: Tensor, epsilon: float
-) -> tuple[Tensor, Tensor]:
+) -> EightRows:
     """LN(x + branch + shift) in eight bits, with a scale for each row; the branch is added to x in place."""
     if branch is not None:
         x.copy_(add(x, branch, None))
@@ -97,10 +118,10 @@ def norm_eight(
     return rounded(y)
 
 
-def rounded(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Rows in eight bits (e4m3, up to 448), and the scale (rows, 1) that they are to be multiplied with."""
-    scale = single(x).abs().amax(1, keepdim=True).clamp(min=1e-12) / LARGEST
-    return (single(x) / scale).to(torch.float8_e4m3fn), scale.float()
+def rounded(x: Tensor) -> EightRows:
+    """Each row by its largest number, which becomes the largest that there is."""
+    scale = single(x).abs().amax(1, keepdim=True).clamp(min=LEAST) / LARGEST
+    return EightRows((single(x) / scale).to(torch.float8_e4m3fn), scale.float())
 
 
 def single(x: Tensor) -> Tensor:

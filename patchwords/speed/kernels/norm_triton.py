@@ -1,5 +1,6 @@
 """Layer norm with the residual sum before it, forward and backward, each one pass over the memory."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -7,8 +8,11 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from patchwords.speed.kernels import norm as plain
 from patchwords.speed.kernels.launch import block, programs
-from patchwords.speed.kernels.norm import BetweenGradients, Normed, NormGradients
+from patchwords.speed.kernels.norm import BetweenGradients, EightRows, Normed, NormGradients
+
+LARGEST, LEAST = tl.constexpr(plain.LARGEST), tl.constexpr(plain.LEAST)
 
 WIDE = 32 * 32  # numbers of a row that a warp holds, forward: a row within one warp is summed without a barrier
 
@@ -27,9 +31,9 @@ FOUR = Backward(sums=4, numbers=32 * 8, warps=16)
 
 @triton.jit
 def _forward(
-    x_at, branch_at, keep_at, shift_at, weight_at, bias_at, total_at, y_at, mean_at, inverse_at, scale_at,
+    x_at, branch_at, keep_at, shift_at, weight_at, bias_at, total_at, y_at, mean_at, inverse_at, eight_at, scale_at,
     rows, tokens, width, epsilon,
-    BRANCH: tl.constexpr, KEEP: tl.constexpr, SHIFT: tl.constexpr, EIGHT: tl.constexpr,
+    BRANCH: tl.constexpr, KEEP: tl.constexpr, SHIFT: tl.constexpr, NORMED: tl.constexpr, EIGHT: tl.constexpr,
     ROWS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
@@ -53,14 +57,14 @@ def _forward(
     weight = tl.load(weight_at + cols, mask=cols < width, other=0.0).to(tl.float32)
     bias = tl.load(bias_at + cols, mask=cols < width, other=0.0).to(tl.float32)
     y = centred * inverse[:, None] * weight + bias
-    if EIGHT:
-        scale = tl.maximum(tl.max(tl.abs(y), 1), 1e-12) / 448.0
-        y = y * (1.0 / scale)[:, None]
-        tl.store(scale_at + row, scale, mask=here)
-    else:
+    if NORMED:
         tl.store(mean_at + row, mean, mask=here)
         tl.store(inverse_at + row, inverse, mask=here)
-    tl.store(y_at + place, y.to(y_at.dtype.element_ty), mask=inside)
+        tl.store(y_at + place, y.to(y_at.dtype.element_ty), mask=inside)
+    if EIGHT:
+        scale = tl.maximum(tl.max(tl.abs(y), 1), LEAST) / LARGEST
+        tl.store(scale_at + row, scale, mask=here)
+        tl.store(eight_at + place, (y * (1.0 / scale)[:, None]).to(eight_at.dtype.element_ty), mask=inside)
 
 
 @triton.jit
@@ -161,13 +165,34 @@ def add_norm(x: Tensor, branch: Tensor, keep: Tensor | None, weight: Tensor, bia
     return Normed(total, y, mean, inverse)
 
 
+def norm_both(x: Tensor, weight: Tensor, bias: Tensor, epsilon: float) -> tuple[Normed, EightRows]:
+    y, mean, inverse = torch.empty_like(x), *_statistics(x)
+    eight = eight_rows(x.shape, x.device)
+    _launch(x, None, None, None, weight, bias, epsilon, x, y, mean, inverse, eight)
+    return Normed(x, y, mean, inverse), eight
+
+
+def add_norm_both(
+    x: Tensor, branch: Tensor, keep: Tensor | None, weight: Tensor, bias: Tensor, epsilon: float
+) -> tuple[Normed, EightRows]:
+    total, y, mean, inverse = torch.empty_like(x), torch.empty_like(x), *_statistics(x)
+    eight = eight_rows(x.shape, x.device)
+    _launch(x, branch, keep, None, weight, bias, epsilon, total, y, mean, inverse, eight)
+    return Normed(total, y, mean, inverse), eight
+
+
 def norm_eight(
     x: Tensor, branch: Tensor | None, shift: Tensor, weight: Tensor, bias: Tensor, epsilon: float
-) -> tuple[Tensor, Tensor]:
-    y = torch.empty_like(x, dtype=torch.float8_e4m3fn)
-    scale = torch.empty(x.shape[0], 1, dtype=torch.float32, device=x.device)
-    _launch(x, branch, None, shift, weight, bias, epsilon, x, y, None, None, scale)
-    return y, scale
+) -> EightRows:
+    eight = eight_rows(x.shape, x.device)
+    _launch(x, branch, None, shift, weight, bias, epsilon, x, None, None, None, eight)
+    return eight
+
+
+def eight_rows(shape: Sequence[int], device: torch.device) -> EightRows:
+    """Room for them."""
+    scale = torch.empty(shape[0], 1, dtype=torch.float32, device=device)
+    return EightRows(torch.empty(*shape, dtype=torch.float8_e4m3fn, device=device), scale)
 
 
 def norm_backward(dy: Tensor, normed: Normed, weight: Tensor, skip: Tensor | None) -> NormGradients:
@@ -222,20 +247,22 @@ def _launch(
     bias: Tensor,
     epsilon: float,
     total: Tensor,
-    y: Tensor,
+    y: Tensor | None,
     mean: Tensor | None,
     inverse: Tensor | None,
-    scale: Tensor | None,
+    eight: EightRows | None,
 ) -> None:
     rows, width = x.shape
     assert x.is_contiguous()
     assert branch is None or branch.is_contiguous()
-    tall = _tall(width, WIDE) * (1 if scale is None else 2)
+    tall = _tall(width, WIDE) * (1 if eight is None else 2)
+    rounded, scale = (None, None) if eight is None else eight
     _forward[(triton.cdiv(rows, tall),)](
-        x, branch, keep, shift, weight, bias, total, y, mean, inverse, scale,
+        x, branch, keep, shift, weight, bias, total, y, mean, inverse, rounded, scale,
         rows, 1 if keep is None else rows // keep.shape[0], width, epsilon,
-        BRANCH=branch is not None, KEEP=keep is not None, SHIFT=shift is not None, EIGHT=scale is not None,
-        ROWS=tall, BLOCK=block(width), num_warps=(1 if scale is None else 2) * _warps(width, WIDE),
+        BRANCH=branch is not None, KEEP=keep is not None, SHIFT=shift is not None,
+        NORMED=y is not None, EIGHT=eight is not None,
+        ROWS=tall, BLOCK=block(width), num_warps=(1 if eight is None else 2) * _warps(width, WIDE),
     )  # fmt: skip
 
 

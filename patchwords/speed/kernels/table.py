@@ -8,7 +8,7 @@ from torch import Tensor
 from patchwords.speed.kernels import eight, few, gelu, norm, pack, sequence, short, windowed
 from patchwords.speed.kernels.few import FewGradients
 from patchwords.speed.kernels.gelu import GeluGradients
-from patchwords.speed.kernels.norm import BetweenGradients, Normed, NormGradients
+from patchwords.speed.kernels.norm import BetweenGradients, EightRows, Normed, NormGradients
 from patchwords.speed.kernels.short import Attended, ShortGradients
 from patchwords.speed.kernels.windowed import WindowGradients
 
@@ -33,9 +33,13 @@ class Kernels:
     few_backward: Callable[..., FewGradients]
     windowed: Callable[..., Tensor]
     windowed_backward: Callable[..., WindowGradients]
-    norm_eight: Callable[..., tuple[Tensor, Tensor]]
-    gelu_eight: Callable[..., tuple[Tensor, Tensor]]
-    eight: Callable[..., tuple[Tensor, Tensor]]
+    norm_eight: Callable[..., EightRows]
+    norm_both: Callable[..., tuple[Normed, EightRows]]
+    add_norm_both: Callable[..., tuple[Normed, EightRows]]
+    gelu_eight: Callable[..., EightRows]
+    gelu_backward_both: Callable[..., tuple[GeluGradients, EightRows]]
+    eight: Callable[..., EightRows]
+    eight_turned: Callable[..., EightRows]
     product_eight: Callable[..., Tensor]
 
 
@@ -59,8 +63,12 @@ def plain() -> Kernels:
         windowed=windowed.windowed,
         windowed_backward=windowed.windowed_backward,
         norm_eight=norm.norm_eight,
+        norm_both=norm.norm_both,
+        add_norm_both=norm.add_norm_both,
         gelu_eight=gelu.gelu_eight,
+        gelu_backward_both=gelu.gelu_backward_both,
         eight=norm.rounded,
+        eight_turned=eight.turned,
         product_eight=eight.product,
     )
 
@@ -68,6 +76,7 @@ def plain() -> Kernels:
 def fast() -> Kernels:
     """Triton's, for GPUs."""
     from patchwords.speed.kernels import (  # Triton is not there without a GPU
+        eight_triton,
         few_triton,
         gelu_triton,
         norm_triton,
@@ -95,7 +104,11 @@ def fast() -> Kernels:
         windowed=windowed_triton.windowed,
         windowed_backward=windowed_triton.windowed_backward,
         norm_eight=norm_triton.norm_eight,
+        norm_both=norm_triton.norm_both,
+        add_norm_both=norm_triton.add_norm_both,
         gelu_eight=gelu_triton.gelu_eight,
+        gelu_backward_both=gelu_triton.gelu_backward_both,
         eight=gelu_triton.eight,
+        eight_turned=eight_triton.turned,
         product_eight=eight.scaled_product,
     )

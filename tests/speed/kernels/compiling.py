@@ -16,6 +16,7 @@ from patchwords.data import stack_triton
 from patchwords.data.augment import rounds_triton
 from patchwords.data.augment.rounds import Round
 from patchwords.speed.kernels import (
+    eight_triton,
     few_triton,
     gelu_triton,
     norm_triton,
@@ -88,6 +89,14 @@ def eight() -> None:
     norm_triton.norm_eight(x, x, values, values, values, 1e-6)
     gelu_triton.gelu_eight(rows(10, 3072), "tanh")
     gelu_triton.eight(x)
+    norm_triton.norm_both(x, values, values, 1e-6)
+    norm_triton.add_norm_both(x, x, torch.zeros(2), values, values, 1e-6)
+    h = rows(10, 3072)
+    for form in ("tanh", "none"):
+        gelu_triton.gelu_backward_both(h.clone(), h, form)
+    for matrix in (torch.zeros(3072, 768), rows(768, 3072)):
+        gelu_triton.eight(matrix)
+        eight_triton.turned(matrix)
 
 
 def pictures() -> None:

@@ -1,5 +1,7 @@
 """The norm's kernels compute what their plain twins do, and these what autograd finds."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor
@@ -12,10 +14,7 @@ norm_triton = pytest.importorskip("patchwords.speed.kernels.norm_triton", reason
 SHAPES = [(3, 5, 64), (2, 9, 48), (4, 1, 96), (1, 7, 129)]  # pictures, tokens, width
 TIGHT = {torch.float32: 2e-6, torch.bfloat16: 8e-3}
 
-
-eight_bits = pytest.mark.skipif(
-    not torch.cuda.is_available(), reason="Triton's interpreter carries no rounding into the exponent of eight bits"
-)
+Same = Callable[[plain.EightRows, plain.EightRows], None]
 
 
 def near(found: Tensor, expected: Tensor, tolerance: float) -> None:
@@ -75,20 +74,47 @@ def test_backward(shape: tuple[int, int, int], kept: bool, dtype: torch.dtype, d
         near(each, other, 2 * TIGHT[dtype])
 
 
-@eight_bits
 @pytest.mark.parametrize("branched", [True, False])
-def test_eight_bits(branched: bool, device: torch.device) -> None:
+def test_eight_bits(branched: bool, device: torch.device, same_eight: Same) -> None:
     x, branch = rows((3, 5, 64), torch.bfloat16, device, 2)
     (weight, bias), shift = values(64, device), torch.randn(64, device=device)
-    streams = [x.clone(), x.clone()]
-    made = [
-        each.norm_eight(stream, branch if branched else None, shift, weight, bias, 1e-6)
-        for each, stream in zip((norm_triton, plain), streams, strict=True)
-    ]
-    near(made[0][1], made[1][1], 1e-5)
-    near(made[0][0].float(), made[1][0].float(), 0.05)  # a step of e4m3 is an eighth at most
-    near(*streams, 1e-6)
-    near(streams[1], x + branch if branched else x, 8e-3)
+    stream = x.clone()
+    found = norm_triton.norm_eight(stream, branch if branched else None, shift, weight, bias, 1e-6)
+    near(stream, x + branch if branched else x, 8e-3)
+    same_eight(found, plain.norm_eight(stream, None, shift, weight, bias, 1e-6))  # of the sum as it was rounded
+    again = x.clone()
+    plain.norm_eight(again, branch if branched else None, shift, weight, bias, 1e-6)
+    near(stream, again, 8e-3)
+
+
+@pytest.mark.parametrize("dtype", TIGHT)
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("kept", [True, False])
+def test_both_are_the_usual_one_and_it_in_eight_bits(
+    shape: tuple[int, int, int], kept: bool, dtype: torch.dtype, device: torch.device, same_eight: Same
+) -> None:
+    x, branch = rows(shape, dtype, device, 2)
+    weight, bias = values(shape[2], device)
+    keep = torch.rand(shape[0], device=device) if kept else None
+    normed, eight = norm_triton.norm_both(x, weight, bias, 1e-6)
+    assert normed.total is x
+    assert all(map(torch.equal, normed, norm_triton.norm(x, weight, bias, 1e-6)))
+    same_eight(eight, plain.norm_both(x, weight, bias, 1e-6)[1])
+    summed, eight = norm_triton.add_norm_both(x, branch, keep, weight, bias, 1e-6)
+    assert all(map(torch.equal, summed, norm_triton.add_norm(x, branch, keep, weight, bias, 1e-6)))
+    same_eight(eight, plain.norm_both(summed.total, weight, bias, 1e-6)[1])  # of the sum as this kernel rounded it
+    expected, other = plain.add_norm_both(x, branch, keep, weight, bias, 1e-6)
+    agrees(expected, plain.add_norm(x, branch, keep, weight, bias, 1e-6), dtype)
+    near(other.rows.float() * other.scale, expected.y.float(), 0.05)
+
+
+def test_rows_in_eight_bits_are_near_whatever_their_size(device: torch.device) -> None:
+    x = torch.randn(40, 96, device=device) * torch.logspace(-25, 25, 40, device=device)[:, None]
+    x[7] = 0.0
+    found = plain.rounded(x)
+    back = found.rows.float() * found.scale
+    assert ((back - x).norm(dim=1) <= 0.04 * x.norm(dim=1)).all()
+    assert (found.rows.float().abs().amax(1) == 448).sum() == 39
 
 
 def test_the_twin_is_the_gradient_that_autograd_finds() -> None:
