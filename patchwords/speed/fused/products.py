@@ -76,8 +76,8 @@ class Same:
     def backward(self, dy: Tensor, matrix: Tensor, besides: Tensor | None = None) -> Tensor:
         if besides is not None:
             return torch.addmm(besides, dy, matrix)
-        if matrix.shape[1] > matrix.shape[0]:  # a wide output is made faster with the matrix lying the other way
-            return F.linear(dy, matrix.T.contiguous())
+        if matrix.shape[1] >= matrix.shape[0]:  # a wide output is made faster with the matrix lying the other way
+            return F.linear(dy, self.kernels.turned(matrix))
         return dy @ matrix
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from patchwords.speed.kernels import eight, few, gelu, norm, pack, sequence, short, windowed
+from patchwords.speed.kernels import eight, few, gelu, norm, pack, sequence, short, turn, windowed
 from patchwords.speed.kernels.few import FewGradients
 from patchwords.speed.kernels.gelu import GeluGradients
 from patchwords.speed.kernels.norm import BetweenGradients, EightRows, Normed, NormGradients
@@ -31,6 +31,7 @@ class Kernels:
     short_backward: Callable[..., ShortGradients]
     few: Callable[..., Attended]
     few_backward: Callable[..., FewGradients]
+    turned: Callable[..., Tensor]
     windowed: Callable[..., Tensor]
     windowed_backward: Callable[..., WindowGradients]
     norm_eight: Callable[..., EightRows]
@@ -60,6 +61,7 @@ def plain() -> Kernels:
         short_backward=short.short_backward,
         few=few.few,
         few_backward=few.few_backward,
+        turned=turn.turned,
         windowed=windowed.windowed,
         windowed_backward=windowed.windowed_backward,
         norm_eight=norm.norm_eight,
@@ -83,6 +85,7 @@ def fast() -> Kernels:
         pack_triton,
         sequence_triton,
         short_triton,
+        turn_triton,
         windowed_triton,
     )
 
@@ -101,6 +104,7 @@ def fast() -> Kernels:
         short_backward=short_triton.short_backward,
         few=few_triton.few,
         few_backward=few_triton.few_backward,
+        turned=turn_triton.turned,
         windowed=windowed_triton.windowed,
         windowed_backward=windowed_triton.windowed_backward,
         norm_eight=norm_triton.norm_eight,

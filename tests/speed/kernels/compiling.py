@@ -23,6 +23,7 @@ from patchwords.speed.kernels import (
     pack_triton,
     sequence_triton,
     short_triton,
+    turn_triton,
     windowed_triton,
 )
 
@@ -75,6 +76,7 @@ def training(tokens: int, heads: int) -> None:
     out, total = few_triton.few(q, kv, heads)
     few_triton.few_backward(out, q, kv, out, total, heads)
     pack_triton.pack(x, x, x)
+    turn_triton.turned(h)
     sequence_triton.sequence(rows(2, tokens - 1, width), rows(1, width), rows(tokens - 1, width), torch.bfloat16)
 
 
