@@ -71,8 +71,8 @@ class _Block(torch.autograd.Function):
         qkv = products.forward(y, p.qkv, p.qkv_bias).view(*shape[:-1], -1)
         out, kept = attend.forward(qkv, *biases)
         out = out.reshape(x.shape)
-        branch = products.forward(products.rows(out), p.out, p.out_bias)
-        done, second, h = ended(x, branch, keeps, p, how)
+        # No name here for what is not kept: it would keep its memory until the end.
+        done, second, h = ended(x, products.forward(products.rows(out), p.out, p.out_bias), keeps, p, how)
         ctx.how, ctx.attend, ctx.shape, ctx.keeps, ctx.kept = how, attend, shape, keeps, len(kept)
         ctx.save_for_backward(*first, qkv, out, *second, h, *p, *kept, *biases)
         return done
@@ -88,8 +88,8 @@ class _Block(torch.autograd.Function):
         dout = products.backward(products.rows(end.branch), p.out).view(*ctx.shape[:-1], -1)
         back = ctx.attend.backward(dout, qkv, out.view(dout.shape), kept, *biases)
         dqkv = back.qkv.reshape(x.shape[0], -1)
-        dy = products.backward(products.rows(dqkv), p.qkv)
-        first = how.kernels.norm_backward(dy, Normed(x, y1, mean1, inverse1), p.norm1, end.x)
+        normed = Normed(x, y1, mean1, inverse1)
+        first = how.kernels.norm_backward(products.backward(products.rows(dqkv), p.qkv), normed, p.norm1, end.x)
         found = Learned(
             norm1=first.weight,
             shift1=first.bias,
