@@ -17,21 +17,23 @@ from patchwords.speed.kernels.table import Kernels
 
 def fuse_embed(embed: Embed, kernels: Kernels, dtype: torch.dtype) -> None:
     """Replaces the projection, and where positions are rows of a table also what puts the sequence together."""
-    vars(embed.patch)["forward"] = projected(embed.patch)
+    vars(embed.patch)["forward"] = projected(embed.patch, kernels)
     special, position = embed.special, embed.position
     if isinstance(position, Rows) and position.special == sum(special.counts.values()) and embed.drop.p == 0.0:
         vars(embed)["assemble"] = assembled(embed, position, kernels, dtype)
 
 
-def projected(patch: PatchProjection) -> Callable[[Tensor], Tensor]:
+def projected(patch: PatchProjection, kernels: Kernels) -> Callable[[Tensor], Tensor]:
     """(batch, channels, height, width) to (batch, width, rows, cols), in memory with the width last."""
 
     def forward(images: Tensor) -> Tensor:
         width, channels, tall, wide = patch.weight.shape
         ops.check_pictures(images, channels)
         rows, cols = ops.grid((images.shape[2], images.shape[3]), (tall, wide))
-        x = images.unflatten(3, (cols, wide)).unflatten(2, (rows, tall)).permute(0, 2, 4, 1, 3, 5)
-        x = F.linear(_flat(x, patch.weight.dtype), patch.weight.flatten(1), patch.bias)
+        dtype = patch.weight.dtype
+        if torch.is_autocast_enabled(images.device.type):
+            dtype = torch.get_autocast_dtype(images.device.type)
+        x = F.linear(_cut(images, (tall, wide), kernels, dtype), patch.weight.flatten(1), patch.bias)
         return x.view(-1, rows, cols, width).permute(0, 3, 1, 2)
 
     return forward
@@ -69,9 +71,20 @@ class _Sequence(torch.autograd.Function):
 _made: Callable[..., Tensor] = _Sequence.apply
 
 
-def _flat(patches: Tensor, dtype: torch.dtype) -> Tensor:
-    """(batch, rows, cols, channels, tall, wide) as a matrix, rearranged and rounded in one pass."""
-    if torch.is_autocast_enabled(patches.device.type):
-        dtype = torch.get_autocast_dtype(patches.device.type)
-    flat = torch.empty(patches.shape, dtype=dtype, device=patches.device)
-    return flat.copy_(patches).flatten(3).flatten(0, 2)
+class _Cut(torch.autograd.Function):
+    """Pictures to rows of patches, and the gradient of rows back to where they lay."""
+
+    @staticmethod
+    def forward(ctx: Any, images: Tensor, patch: tuple[int, int], kernels: Kernels, dtype: torch.dtype) -> Tensor:
+        ctx.shape, ctx.patch, ctx.dtype = images.shape, patch, images.dtype
+        return kernels.patches(images, patch, dtype)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        (batch, channels, height, width), (tall, wide) = ctx.shape, ctx.patch
+        grad = grad.view(batch, height // tall, width // wide, channels, tall, wide).permute(0, 3, 1, 4, 2, 5)
+        return grad.reshape(ctx.shape).to(ctx.dtype), None, None, None
+
+
+_cut: Callable[..., Tensor] = _Cut.apply

@@ -96,7 +96,7 @@ class MapStage:
 def _embedded(embed: nn.Module, kernels: Kernels, dtype: torch.dtype) -> Callable[[Tensor], Tensor]:
     (patch,), (norm,) = children(embed, PatchProjection), children(embed, nn.LayerNorm)
     patch.to(dtype)
-    project = projected(patch)
+    project = projected(patch, kernels)
 
     def forward(images: Tensor) -> Tensor:
         x = project(images).permute(0, 2, 3, 1)

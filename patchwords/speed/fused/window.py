@@ -76,7 +76,7 @@ def _fuse_between(module: nn.Module, kernels: Kernels, dtype: torch.dtype) -> No
     for part in module.modules():
         patches = children(part, PatchProjection)
         for patch in patches:
-            vars(patch)["forward"] = projected(patch)
+            vars(patch)["forward"] = projected(patch, kernels)
         for norm in children(part, nn.LayerNorm):
             if patches or isinstance(part, Merge):
                 vars(norm)["forward"] = fused_norm(norm, kernels, dtype)

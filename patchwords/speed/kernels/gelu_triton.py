@@ -12,6 +12,7 @@ from patchwords.speed.kernels.gelu import Form, GeluGradients
 from patchwords.speed.kernels.launch import block, programs
 from patchwords.speed.kernels.norm import EightRows
 from patchwords.speed.kernels.norm_triton import LARGEST, LEAST, eight_rows
+from patchwords.speed.kernels.sums_triton import summed
 
 ROWS, COLS = 4, 1024  # of a tile, backward
 WIDE = 512  # numbers of a row that a warp holds, backward with a scale for each row
@@ -144,7 +145,7 @@ def gelu_backward(da: Tensor, h: Tensor, form: Form) -> GeluGradients:
     a = torch.empty_like(h)
     parts = torch.empty(down, width, dtype=torch.float32, device=h.device)
     _backward[(across, down)](da, h, da, a, parts, rows, width, TANH=form == "tanh", ROWS=ROWS, COLS=COLS, num_warps=8)
-    return GeluGradients(da, a, parts.sum(0))
+    return GeluGradients(da, a, summed(parts))
 
 
 def gelu_backward_both(da: Tensor, h: Tensor, form: Form) -> tuple[GeluGradients, EightRows]:
@@ -158,7 +159,7 @@ def gelu_backward_both(da: Tensor, h: Tensor, form: Form) -> tuple[GeluGradients
     _backward_both[(count,)](
         da, h, da, a, *made, parts, rows, width, TANH=form == "tanh", BLOCK=block(width), num_warps=warps
     )
-    return GeluGradients(da, a, parts.sum(0)), made
+    return GeluGradients(da, a, summed(parts)), made
 
 
 def _rounded(x: Tensor, form: Form | Literal["plain"], warp: int) -> EightRows:

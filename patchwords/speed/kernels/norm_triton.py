@@ -11,6 +11,7 @@ from torch import Tensor
 from patchwords.speed.kernels import norm as plain
 from patchwords.speed.kernels.launch import block, programs
 from patchwords.speed.kernels.norm import BetweenGradients, EightRows, Normed, NormGradients
+from patchwords.speed.kernels.sums_triton import summed
 
 LARGEST, LEAST = tl.constexpr(plain.LARGEST), tl.constexpr(plain.LEAST)
 
@@ -235,7 +236,7 @@ def _launch_backward(
         BEFORE=keep_before is not None, AFTER=keep_after is not None,
         ROWS=tall, BLOCK=block(width), num_warps=warps,
     )  # fmt: skip
-    return dx, parts.sum(0).unbind(0)
+    return dx, summed(parts).unbind(0)
 
 
 def _launch(

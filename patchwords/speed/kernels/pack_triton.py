@@ -6,6 +6,7 @@ import triton.language as tl
 from torch import Tensor
 
 from patchwords.speed.kernels.launch import programs
+from patchwords.speed.kernels.sums_triton import summed
 
 ROWS, COLS = 16, 128  # of a tile
 
@@ -41,4 +42,4 @@ def pack(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
     _pack[(across, down)](
         q.contiguous(), k.contiguous(), v.contiguous(), packed, parts, rows, width, ROWS=ROWS, COLS=COLS, num_warps=4
     )
-    return packed, parts.sum(0)
+    return packed, summed(parts)

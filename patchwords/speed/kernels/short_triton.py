@@ -10,6 +10,7 @@ import triton.language as tl
 from torch import Tensor
 
 from patchwords.speed.kernels.short import LONELY, LONG, Attended, ShortGradients
+from patchwords.speed.kernels.sums_triton import summed
 
 BASE = tl.constexpr(1.4426950408889634)  # exp(x) is 2 to the power of BASE · x
 LANES = tl.constexpr(16)  # the least that a product sums over
@@ -228,7 +229,7 @@ def short_backward(grad: Tensor, qkv: Tensor, out: Tensor, total: Tensor, heads:
         grad, qkv, out, total, torch.empty_like(total), dqkv, sums, constants["WIDTH"] ** -0.5,
         **constants, num_warps=4,
     )  # fmt: skip
-    return ShortGradients(dqkv, sums.sum(0))
+    return ShortGradients(dqkv, summed(sums))
 
 
 def _constants(qkv: Tensor, heads: int) -> dict[str, int]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from patchwords.speed.kernels import eight, few, gelu, norm, pack, sequence, short, turn, windowed
+from patchwords.speed.kernels import eight, few, gelu, norm, pack, patches, sequence, short, turn, windowed
 from patchwords.speed.kernels.few import FewGradients
 from patchwords.speed.kernels.gelu import GeluGradients
 from patchwords.speed.kernels.norm import BetweenGradients, EightRows, Normed, NormGradients
@@ -17,6 +17,7 @@ from patchwords.speed.kernels.windowed import WindowGradients
 class Kernels:
     """One function a pass; what each computes stands in its plain twin."""
 
+    patches: Callable[..., Tensor]
     sequence: Callable[..., Tensor]
     norm: Callable[..., Normed]
     add_norm: Callable[..., Normed]
@@ -47,6 +48,7 @@ class Kernels:
 def plain() -> Kernels:
     """For any device and any precision."""
     return Kernels(
+        patches=patches.patches,
         sequence=sequence.sequence,
         norm=norm.norm,
         add_norm=norm.add_norm,
@@ -83,6 +85,7 @@ def fast() -> Kernels:
         gelu_triton,
         norm_triton,
         pack_triton,
+        patches_triton,
         sequence_triton,
         short_triton,
         turn_triton,
@@ -90,6 +93,7 @@ def fast() -> Kernels:
     )
 
     return Kernels(
+        patches=patches_triton.patches,
         sequence=sequence_triton.sequence,
         norm=norm_triton.norm,
         add_norm=norm_triton.add_norm,

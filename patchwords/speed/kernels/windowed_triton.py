@@ -8,6 +8,7 @@ from torch import Tensor
 from patchwords.layers import window as layers
 from patchwords.ops import windows
 from patchwords.speed.kernels.launch import block
+from patchwords.speed.kernels.sums_triton import summed
 from patchwords.speed.kernels.windowed import Grid, WindowGradients
 
 BASE = tl.constexpr(1.4426950408889634)  # exp(x) is 2 to the power of BASE · x
@@ -137,7 +138,7 @@ def windowed_backward(grad: Tensor, qkv: Tensor, bias: Tensor, window: Grid, shi
     _backward[(groups * bias.shape[0],)](
         grad, qkv, bias, dqkv, sums, parts, count, each, constants["WIDTH"] ** -0.5, **constants, STAGES=2, num_warps=4
     )
-    return WindowGradients(dqkv, sums.sum(0), parts.sum(0).to(bias.dtype))
+    return WindowGradients(dqkv, summed(sums), summed(parts).to(bias.dtype))
 
 
 def _shared(qkv: Tensor, heads: int, window: Grid) -> tuple[int, int, int]:

@@ -29,11 +29,30 @@ def test_logits_and_gradients_are_those_of_the_plain_model(
     fuse(model, table.plain(), torch.float64, CPU)
     assert list(model.state_dict()) == list(plain.state_dict())
     images = torch.randn(3, small_config.channels, *small_config.image, dtype=torch.float64)
-    (found, mine), (expected, theirs) = gradients(model, images, 5), gradients(plain, images, 5)
+    given, usual = (images.clone().requires_grad_() for _ in range(2))
+    (found, mine), (expected, theirs) = gradients(model, given, 5), gradients(plain, usual, 5)
     torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(given.grad, usual.grad)
     for name, gradient in theirs.items():
         if gradient is not None:
             torch.testing.assert_close(mine[name], gradient, msg=lambda text, name=name: f"{name}: {text}")
+
+
+@pytest.mark.parametrize("small_config", ["plain", "distilled", "mean, norm after", "lite"], indirect=True)
+def test_the_kernels_take_what_a_model_gives_them(
+    small_config: Config, randomised: Callable[[nn.Module], nn.Module]
+) -> None:
+    """Interpreted: what lies in memory, and how, is as on a GPU."""
+    pytest.importorskip("triton", reason="Triton is not installed")
+    plain = randomised(small_config.build()).train()
+    model = copy.deepcopy(plain)
+    fuse(model, table.fast(), torch.float32, CPU)
+    images = torch.randn(3, small_config.channels, *small_config.image)
+    (found, mine), (expected, theirs) = gradients(model, images, 5), gradients(plain, images, 5)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+    for name, gradient in theirs.items():
+        assert gradient is not None
+        assert (mine[name] - gradient).norm() <= 1e-3 * gradient.norm() + 1e-5, name
 
 
 @pytest.mark.parametrize("special", [("class",), ("class", "register")])
