@@ -12,6 +12,7 @@ from patchwords.speed.fused.products import Eight
 from patchwords.speed.gpu import ready_gpu
 from patchwords.speed.graphs import Graphs
 from patchwords.speed.kernels.available import Choice, chosen
+from patchwords.speed.kernels.product_cublas import missing
 from patchwords.speed.precision import Precision, Working, check_precision
 from patchwords.speed.recompute import recompute
 
@@ -37,6 +38,8 @@ def prepare(
         sentence += _narrowed(sentence, done)
     if device.type == "cuda":
         note(sentence)
+    if done is not None and (reason := missing()):
+        note(f"products are made as torch makes them: {reason}")
     if recomputed:
         recompute(module)
     if compiled:

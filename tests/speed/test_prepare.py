@@ -11,6 +11,7 @@ from patchwords.errors import UsageError
 from patchwords.layers.unit import Unit
 from patchwords.models.names import Config
 from patchwords.objectives.supervised import Classification, Supervised
+from patchwords.speed import prepare as prepare_module
 from patchwords.speed.kernels.available import chosen
 from patchwords.speed.prepare import prepare, ready
 
@@ -127,6 +128,7 @@ def hopper(monkeypatch: pytest.MonkeyPatch) -> torch.device:
     """A GPU with eight bits, as far as one is asked before it has something to do."""
     pytest.importorskip("triton", reason="Triton is not installed")
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
+    monkeypatch.setattr(prepare_module, "missing", lambda: "")
     return torch.device("cuda")
 
 
@@ -145,6 +147,17 @@ def test_the_note_says_how_many_blocks_are_in_eight_bits(small_config: Config, h
     assert in_eight(small_config.build(), hopper) == f"{said}, products in eight bits in 1"
     assert in_eight(small_config.build(), hopper, recomputed=True) == f"{said}, products in eight bits in 1"
     assert in_eight(small_config.build(), hopper, precision="bf16") == said
+
+
+@pytest.mark.parametrize("small_config", ["plain"], indirect=True)
+def test_a_library_that_is_missing_is_told(
+    small_config: Config, hopper: torch.device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prepare_module, "missing", lambda: "it is lost")
+    notes: list[str] = []
+    given: dict[str, Any] = {"kernels": "auto", "recomputed": False, "compiled": False, "precision": "bf16"}
+    prepare(small_config.build(), device=hopper, note=notes.append, **given)
+    assert notes == ["kernels: fused in 2 of 2 blocks", "products are made as torch makes them: it is lost"]
 
 
 @pytest.mark.parametrize("small_config", ["plain"], indirect=True)

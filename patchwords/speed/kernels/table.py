@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from patchwords.speed.kernels import eight, few, gelu, norm, pack, patches, sequence, short, turn, windowed
+from patchwords.speed.kernels import eight, few, gelu, norm, pack, patches, product, sequence, short, windowed
 from patchwords.speed.kernels.few import FewGradients
 from patchwords.speed.kernels.gelu import GeluGradients
 from patchwords.speed.kernels.norm import BetweenGradients, EightRows, Normed, NormGradients
@@ -18,6 +18,8 @@ class Kernels:
     """One function a pass; what each computes stands in its plain twin."""
 
     patches: Callable[..., Tensor]
+    product: Callable[..., Tensor]
+    product_back: Callable[..., Tensor]
     sequence: Callable[..., Tensor]
     norm: Callable[..., Normed]
     add_norm: Callable[..., Normed]
@@ -32,7 +34,6 @@ class Kernels:
     short_backward: Callable[..., ShortGradients]
     few: Callable[..., Attended]
     few_backward: Callable[..., FewGradients]
-    turned: Callable[..., Tensor]
     windowed: Callable[..., Tensor]
     windowed_backward: Callable[..., WindowGradients]
     norm_eight: Callable[..., EightRows]
@@ -49,6 +50,8 @@ def plain() -> Kernels:
     """For any device and any precision."""
     return Kernels(
         patches=patches.patches,
+        product=product.product,
+        product_back=product.product_back,
         sequence=sequence.sequence,
         norm=norm.norm,
         add_norm=norm.add_norm,
@@ -63,7 +66,6 @@ def plain() -> Kernels:
         short_backward=short.short_backward,
         few=few.few,
         few_backward=few.few_backward,
-        turned=turn.turned,
         windowed=windowed.windowed,
         windowed_backward=windowed.windowed_backward,
         norm_eight=norm.norm_eight,
@@ -86,14 +88,17 @@ def fast() -> Kernels:
         norm_triton,
         pack_triton,
         patches_triton,
+        product_cublas,
         sequence_triton,
         short_triton,
-        turn_triton,
         windowed_triton,
     )
 
+    products = product if product_cublas.missing() else product_cublas
     return Kernels(
         patches=patches_triton.patches,
+        product=products.product,
+        product_back=products.product_back,
         sequence=sequence_triton.sequence,
         norm=norm_triton.norm,
         add_norm=norm_triton.add_norm,
@@ -108,7 +113,6 @@ def fast() -> Kernels:
         short_backward=short_triton.short_backward,
         few=few_triton.few,
         few_backward=few_triton.few_backward,
-        turned=turn_triton.turned,
         windowed=windowed_triton.windowed,
         windowed_backward=windowed_triton.windowed_backward,
         norm_eight=norm_triton.norm_eight,

@@ -24,7 +24,6 @@ from patchwords.speed.kernels import (
     patches_triton,
     sequence_triton,
     short_triton,
-    turn_triton,
     windowed_triton,
 )
 
@@ -77,7 +76,6 @@ def training(tokens: int, heads: int) -> None:
     out, total = few_triton.few(q, kv, heads)
     few_triton.few_backward(out, q, kv, out, total, heads)
     pack_triton.pack(x, x, x)
-    turn_triton.turned(h)
     patches_triton.patches(torch.zeros(2, 3, 224, 224), (16, 16), torch.bfloat16)
     sequence_triton.sequence(rows(2, tokens - 1, width), rows(1, width), rows(tokens - 1, width), torch.bfloat16)
 
