@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -24,7 +24,13 @@ class Back(NamedTuple):
 
 
 class Attend(Protocol):
-    """From qkv (batch, …, 3 · width) to (batch, …, width); `learned` is what it adds to its logits, if anything."""
+    """From qkv (batch, …, 3 · width) to (batch, …, width); `learned` is what it adds to its logits, if anything.
+
+    Where k and v may be `lacking` their biases: one of k moves all logits of a query alike, and one of v comes out as
+    it went in, since weights sum to one.
+    """
+
+    lacking: ClassVar[bool]
 
     def forward(self, qkv: Tensor, *learned: Tensor) -> tuple[Tensor, Kept]:
         """The output, and what the backward needs besides it and qkv."""
@@ -38,6 +44,7 @@ class Plain:
     """The equations, with all weights written down: for any device, and to compare with."""
 
     heads: int
+    lacking: ClassVar[bool] = True
 
     def forward(self, qkv: Tensor, *learned: Tensor) -> tuple[Tensor, Kept]:
         q, k, v = split(qkv, self.heads)
@@ -62,6 +69,7 @@ class Library:
     forwards: Callable[..., Any]
     backwards: Callable[..., Any]
     pack: Callable[..., tuple[Tensor, Tensor]]
+    lacking: ClassVar[bool] = True
 
     def forward(self, qkv: Tensor, *learned: Tensor) -> tuple[Tensor, Kept]:
         q, k, v = split(qkv, self.heads)
@@ -86,6 +94,7 @@ class Short:
     heads: int
     kernels: Kernels
     otherwise: Library
+    lacking: ClassVar[bool] = True
 
     def forward(self, qkv: Tensor, *learned: Tensor) -> tuple[Tensor, Kept]:
         if not self._takes(qkv):

@@ -68,11 +68,13 @@ class _Block(torch.autograd.Function):
         products, count = how.products, len(Learned._fields)
         p, biases = working(Learned(*parameters[:count]), how), parameters[count:]
         first, y = products.norm(x, p.norm1, p.shift1, how.epsilon)
-        qkv = products.forward(y, p.qkv, p.qkv_bias).view(*shape[:-1], -1)
+        late = _late(p, attend)
+        qkv = products.forward(y, p.qkv, p.qkv_bias) if late is None else products.qkv(y, p.qkv, p.qkv_bias)
+        qkv = qkv.view(*shape[:-1], -1)
         out, kept = attend.forward(qkv, *biases)
         out = out.reshape(x.shape)
         # No name here for what is not kept: it would keep its memory until the end.
-        done, second, h = ended(x, products.forward(products.rows(out), p.out, p.out_bias), keeps, p, how)
+        done, second, h = ended(x, products.forward(products.rows(out), p.out, _with(p, late)), keeps, p, how)
         ctx.how, ctx.attend, ctx.shape, ctx.keeps, ctx.kept = how, attend, shape, keeps, len(kept)
         ctx.save_for_backward(*first, qkv, out, *second, h, *p, *kept, *biases)
         return done
@@ -90,12 +92,15 @@ class _Block(torch.autograd.Function):
         dqkv = back.qkv.reshape(x.shape[0], -1)
         normed = Normed(x, y1, mean1, inverse1)
         first = how.kernels.norm_backward(products.backward(products.rows(dqkv), p.qkv), normed, p.norm1, end.x)
+        by_out, late = weight(end.branch, out), _late(p, ctx.attend)
+        if late is not None:
+            by_out.addr_(end.learned["out_bias"], late.to(by_out.dtype))
         found = Learned(
             norm1=first.weight,
             shift1=first.bias,
             qkv=weight(dqkv, y1),
             qkv_bias=None if p.qkv_bias is None else back.sums,
-            out=weight(end.branch, out),
+            out=by_out,
             **end.learned,
         )
         return first.x, None, None, None, None, *found, *back.learned
@@ -189,6 +194,19 @@ def working(learned: Learned, how: How) -> Learned:
         if name.endswith("_bias") and value is not None
     }
     return learned._replace(**matrices, **biases)
+
+
+def _late(p: Learned, attend: Attend) -> Tensor | None:
+    """The bias of v where it is added behind attention; that of k is added nowhere, since softmax does not see it."""
+    return p.qkv_bias.chunk(3)[2] if attend.lacking and p.qkv_bias is not None else None
+
+
+def _with(p: Learned, late: Tensor | None) -> Tensor:
+    """The bias of eq. 8's matrix, and what the matrix makes of that of v."""
+    if late is None:
+        return p.out_bias
+    kind = p.out.dtype
+    return torch.addmv(p.out_bias.to(kind), p.out, late.to(kind)).to(p.out_bias.dtype)
 
 
 def _part(rows: Tensor, kept: Tensor | None) -> Tensor:

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from patchwords.speed.kernels.gelu import Form, GeluGradients
 from patchwords.speed.kernels.norm import EightRows, Normed
+from patchwords.speed.kernels.product import bias_of_q
 from patchwords.speed.kernels.table import Kernels
 
 Rows = Any  # as a product takes them; nobody else looks into them
@@ -34,6 +35,9 @@ class Products(Protocol):
 
     def forward(self, x: Rows, matrix: Tensor, bias: Tensor | None) -> Tensor:
         """x matrixᵀ + bias."""
+
+    def qkv(self, x: Rows, matrix: Tensor, bias: Tensor) -> Tensor:
+        """The same to q, k and v side by side, where k and v lack their biases."""
 
     def backward(self, dy: Rows, matrix: Tensor, besides: Tensor | None = None) -> Tensor:
         """dy matrix: the gradient of x, and what it gets `besides`."""
@@ -71,6 +75,9 @@ class Same:
 
     def forward(self, x: Tensor, matrix: Tensor, bias: Tensor | None) -> Tensor:
         return self.kernels.product(x, matrix, bias)
+
+    def qkv(self, x: Tensor, matrix: Tensor, bias: Tensor) -> Tensor:
+        return self.kernels.product_qkv(x, matrix, bias)
 
     def backward(self, dy: Tensor, matrix: Tensor, besides: Tensor | None = None) -> Tensor:
         if besides is not None:
@@ -110,6 +117,9 @@ class Eight:
 
     def forward(self, x: EightRows, matrix: Tensor, bias: Tensor | None) -> Tensor:
         return self._product(x, self.kernels.eight(matrix), bias)
+
+    def qkv(self, x: EightRows, matrix: Tensor, bias: Tensor) -> Tensor:
+        return self._product(x, self.kernels.eight(matrix), bias_of_q(bias))
 
     def backward(self, dy: EightRows, matrix: Tensor, besides: Tensor | None = None) -> Tensor:
         dx = self._product(dy, self.kernels.eight_turned(matrix), None)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -36,6 +36,7 @@ class Within:
     projection: nn.Linear
     forwards: Callable[..., Tensor]
     backwards: Callable[..., WindowGradients]
+    lacking: ClassVar[bool] = False  # what is padded has them
 
     def forward(self, qkv: Tensor, *learned: Tensor) -> tuple[Tensor, Kept]:
         out = self.forwards(self._padded(qkv, self.projection.bias), *learned, self.window, self.shift)

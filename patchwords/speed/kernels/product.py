@@ -1,12 +1,23 @@
 """Matrix products of rows, there and back to their gradient: the plain twins of `product_cublas`."""
 
-from torch import Tensor
+from torch import Tensor, cat
 from torch.nn import functional as F
 
 
 def product(x: Tensor, matrix: Tensor, bias: Tensor | None) -> Tensor:
     """(rows, width) · matrixᵀ (out, width) + bias (out)."""
     return F.linear(x, matrix, bias)
+
+
+def product_qkv(x: Tensor, matrix: Tensor, bias: Tensor | None) -> Tensor:
+    """(rows, width) to q, k and v side by side, where k and v lack their biases."""
+    return F.linear(x, matrix, None if bias is None else bias_of_q(bias))
+
+
+def bias_of_q(bias: Tensor) -> Tensor:
+    """The bias of q, and zeros for k and v."""
+    width = len(bias) // 3
+    return cat([bias[:width], bias.new_zeros(2 * width)])
 
 
 def product_back(dy: Tensor, matrix: Tensor) -> Tensor:

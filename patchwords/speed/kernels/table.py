@@ -19,6 +19,7 @@ class Kernels:
 
     patches: Callable[..., Tensor]
     product: Callable[..., Tensor]
+    product_qkv: Callable[..., Tensor]
     product_back: Callable[..., Tensor]
     sequence: Callable[..., Tensor]
     norm: Callable[..., Normed]
@@ -51,6 +52,7 @@ def plain() -> Kernels:
     return Kernels(
         patches=patches.patches,
         product=product.product,
+        product_qkv=product.product_qkv,
         product_back=product.product_back,
         sequence=sequence.sequence,
         norm=norm.norm,
@@ -98,6 +100,7 @@ def fast() -> Kernels:
     return Kernels(
         patches=patches_triton.patches,
         product=products.product,
+        product_qkv=products.product_qkv,
         product_back=products.product_back,
         sequence=sequence_triton.sequence,
         norm=norm_triton.norm,

@@ -12,7 +12,7 @@ from patchwords.speed.kernels import product_cublas
 from patchwords.speed.kernels.product_cublas import MANY, Found, quickest, taken
 
 on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="cuBLASLt is for GPUs")
-SHAPES = [(MANY, 64, 192), (MANY + 8, 768, 768), (2 * MANY, 256, 64)]  # rows, width, out
+SHAPES = [(MANY, 64, 192), (MANY + 8, 768, 2304), (2 * MANY, 256, 96)]  # rows, width, out
 
 
 @pytest.fixture(autouse=True)
@@ -45,6 +45,8 @@ def test_the_same_products(shape: tuple[int, int, int], device: torch.device) ->
         near(product_cublas.product(x, matrix, None), plain.product(x.double(), matrix.double(), None))
         for each in (bias, -bias):
             near(product_cublas.product(x, matrix, each), plain.product(x.double(), matrix.double(), each.double()))
+        expected = plain.product_qkv(x.double(), matrix.double(), bias.double())
+        near(product_cublas.product_qkv(x, matrix, bias), expected)
         near(product_cublas.product_back(dy, matrix), plain.product_back(dy.double(), matrix.double()))
 
 
@@ -53,7 +55,7 @@ def test_determinism_takes_what_the_library_guesses(device: torch.device) -> Non
     x, matrix, bias, _ = drawn(*SHAPES[0], device)
     torch.use_deterministic_algorithms(True)
     first = product_cublas.product(x, matrix, bias)
-    shape = product_cublas._shape(device, MANY, 192, 64, False, True)
+    shape = product_cublas._shape(x.device, MANY, 192, 64, 192, False, True)
     assert shape.best is None
     torch.use_deterministic_algorithms(False)
     product_cublas.product(x, matrix, bias)
@@ -73,6 +75,14 @@ def test_a_graph_is_recorded_whether_it_was_measured_or_not(device: torch.device
         graph.replay()
         near(found, plain.product(x.double(), matrix.double(), bias.double()))
         product_cublas.product(x, matrix, bias)
+
+
+def test_q_alone_has_its_bias() -> None:
+    x, matrix, bias = torch.randn(5, 4), torch.randn(9, 4), torch.randn(9)
+    found, whole = plain.product_qkv(x, matrix, bias), plain.product(x, matrix, bias)
+    torch.testing.assert_close(found[:, :3], whole[:, :3])
+    torch.testing.assert_close(found[:, 3:] + bias[3:], whole[:, 3:])
+    torch.testing.assert_close(plain.product_qkv(x, matrix, None), plain.product(x, matrix, None))
 
 
 @pytest.mark.parametrize("change", ["few", "single", "turned", "odd", "shifted"])
