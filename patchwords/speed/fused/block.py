@@ -1,8 +1,8 @@
 """Eq. 2 and 3 for training, forward and backward by hand: fewer passes over the memory, and fewer activations kept.
 
 Kept are the block's input, both norms' outputs, qkv, attention's output, the stream between eq. 2 and 3, and the MLP's
-hidden layer before its GELU, which is made again on the way back by the kernel that finds its slope. Weights are
-masters in single precision: the matrices work with rounded copies, and their gradients come out unrounded. In which
+hidden layer before its bias and GELU, which are made again on the way back by the kernel that finds the slope. Weights
+are masters in single precision: the matrices work with rounded copies, and their gradients come out unrounded. In which
 numbers the products are made is a part of its own (`products`).
 """
 
@@ -118,8 +118,8 @@ def ended(x: Tensor, branch: Tensor, keeps: Keeps, p: Learned, how: How) -> tupl
     """From the sum of eq. 2 on: the rows behind the block; for the way back the second norm and the hidden layer."""
     products = how.products
     second, y = products.add_norm(x, branch, keeps[0], p.norm2, p.shift2, how.epsilon)  # eq. 2
-    h = products.forward(y, p.fc1, p.fc1_bias)
-    branch = products.forward(products.gelu(h, how.form), p.fc2, p.fc2_bias)
+    h = products.forward(y, p.fc1, None)
+    branch = products.forward(products.gelu(h, p.fc1_bias, how.form), p.fc2, p.fc2_bias)
     stream = second.total if how.second == "branch" else second.y
     return how.kernels.add(stream, branch, keeps[1]), second, h  # eq. 3
 
@@ -127,7 +127,7 @@ def ended(x: Tensor, branch: Tensor, keeps: Keeps, p: Learned, how: How) -> tupl
 def ended_back(grad: Tensor, second: Normed, h: Tensor, keeps: Keeps, p: Learned, how: How) -> EndGradients:
     k, products, (keep1, keep2) = how.kernels, how.products, keeps
     last = _part(grad, keep2)
-    mlp, dh = products.gelu_backward(products.backward(products.rows(last), p.fc2), h, how.form)
+    mlp, dh = products.gelu_backward(products.backward(products.rows(last), p.fc2), h, p.fc1_bias, how.form)
     if how.second == "branch":
         middle = k.between_backward(products.backward(dh, p.fc1), second, p.norm2, grad, keep1, keep2)
         ending = middle.skipped

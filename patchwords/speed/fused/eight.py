@@ -58,8 +58,8 @@ class EightStream:
             out = attended(qkv, self.heads, k)
             branch = k.product_eight(*k.eight(out), *layer.out, None)
             y = k.norm_eight(x, branch, weights.lacks2, *weights.norm2, self.epsilon)
-            h = k.product_eight(*y, *layer.fc1, weights.fc1[1])
-            branch = k.product_eight(*k.gelu_eight(h, self.form), *layer.fc2, None)
+            h = k.product_eight(*y, *layer.fc1, None)
+            branch = k.product_eight(*k.gelu_eight(h, weights.fc1[1], self.form), *layer.fc2, None)
         if branch is not None:
             x = x.add_(branch)
         return self.end(tokens.replace(x.view(batch, length, width)))

@@ -29,9 +29,9 @@ class Products(Protocol):
         self, x: Tensor, branch: Tensor, keep: Tensor | None, weight: Tensor, bias: Tensor, epsilon: float
     ) -> tuple[Normed, Rows]: ...
 
-    def gelu(self, h: Tensor, form: Form) -> Rows: ...
+    def gelu(self, h: Tensor, bias: Tensor, form: Form) -> Rows: ...
 
-    def gelu_backward(self, da: Tensor, h: Tensor, form: Form) -> tuple[GeluGradients, Rows]: ...
+    def gelu_backward(self, da: Tensor, h: Tensor, bias: Tensor, form: Form) -> tuple[GeluGradients, Rows]: ...
 
     def forward(self, x: Rows, matrix: Tensor, bias: Tensor | None) -> Tensor:
         """x matrixᵀ + bias."""
@@ -66,11 +66,11 @@ class Same:
         normed = self.kernels.add_norm(x, branch, keep, weight, bias, epsilon)
         return normed, normed.y
 
-    def gelu(self, h: Tensor, form: Form) -> Tensor:
-        return self.kernels.gelu(h, form)
+    def gelu(self, h: Tensor, bias: Tensor, form: Form) -> Tensor:
+        return self.kernels.gelu(h, bias, form)
 
-    def gelu_backward(self, da: Tensor, h: Tensor, form: Form) -> tuple[GeluGradients, Tensor]:
-        gradients = self.kernels.gelu_backward(da, h, form)
+    def gelu_backward(self, da: Tensor, h: Tensor, bias: Tensor, form: Form) -> tuple[GeluGradients, Tensor]:
+        gradients = self.kernels.gelu_backward(da, h, bias, form)
         return gradients, gradients.h
 
     def forward(self, x: Tensor, matrix: Tensor, bias: Tensor | None) -> Tensor:
@@ -109,11 +109,11 @@ class Eight:
     ) -> tuple[Normed, EightRows]:
         return self.kernels.add_norm_both(x, branch, keep, weight, bias, epsilon)
 
-    def gelu(self, h: Tensor, form: Form) -> EightRows:
-        return self.kernels.gelu_eight(h, form)
+    def gelu(self, h: Tensor, bias: Tensor, form: Form) -> EightRows:
+        return self.kernels.gelu_eight(h, bias, form)
 
-    def gelu_backward(self, da: Tensor, h: Tensor, form: Form) -> tuple[GeluGradients, EightRows]:
-        return self.kernels.gelu_backward_both(da, h, form)
+    def gelu_backward(self, da: Tensor, h: Tensor, bias: Tensor, form: Form) -> tuple[GeluGradients, EightRows]:
+        return self.kernels.gelu_backward_both(da, h, bias, form)
 
     def forward(self, x: EightRows, matrix: Tensor, bias: Tensor | None) -> Tensor:
         return self._product(x, self.kernels.eight(matrix), bias)

@@ -36,19 +36,24 @@ def _slope(h, share, TANH: tl.constexpr):
 
 
 @triton.jit
-def _forward(h_at, a_at, count, TANH: tl.constexpr, BLOCK: tl.constexpr):
+def _forward(h_at, bias_at, a_at, count, width, BIAS: tl.constexpr, TANH: tl.constexpr, BLOCK: tl.constexpr):
     place = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = place < count
     h = tl.load(h_at + place, mask=inside, other=0.0).to(tl.float32)
+    if BIAS:  # its columns without a division of 64 bits, which is slow
+        cols = (tl.program_id(0) % width * BLOCK + tl.arange(0, BLOCK)) % width
+        h += tl.load(bias_at + cols).to(tl.float32)
     tl.store(a_at + place, (h * _share(h, TANH)).to(a_at.dtype.element_ty), mask=inside)
 
 
 @triton.jit
-def _eight(h_at, a_at, scale_at, width, FORM: tl.constexpr, BLOCK: tl.constexpr):
+def _eight(h_at, bias_at, a_at, scale_at, width, BIAS: tl.constexpr, FORM: tl.constexpr, BLOCK: tl.constexpr):
     row = tl.program_id(0).to(tl.int64)
     cols = tl.arange(0, BLOCK)
     inside = cols < width
     a = tl.load(h_at + row * width + cols, mask=inside, other=0.0).to(tl.float32)
+    if BIAS:
+        a += tl.load(bias_at + cols, mask=inside, other=0.0).to(tl.float32)
     if FORM == "tanh":  # one instruction, right to eleven bits: many more than are kept
         u = 0.7978845608028654 * (a + 0.044715 * a * a * a)
         t = tl.inline_asm_elementwise("tanh.approx.f32 $0, $1;", "=f,f", [u], dtype=tl.float32, is_pure=True, pack=1)
@@ -62,18 +67,22 @@ def _eight(h_at, a_at, scale_at, width, FORM: tl.constexpr, BLOCK: tl.constexpr)
 
 @triton.jit
 def _backward(
-    da_at, h_at, dh_at, a_at, parts_at, rows, width,
-    TANH: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr,
+    da_at, h_at, bias_at, dh_at, a_at, parts_at, rows, width,
+    BIAS: tl.constexpr, TANH: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr,
 ):  # fmt: skip
     first, step = tl.program_id(1), tl.num_programs(1)
     cols = tl.program_id(0) * COLS + tl.arange(0, COLS)
     sums = tl.zeros((ROWS, COLS), dtype=tl.float32)
+    if BIAS:
+        bias = tl.load(bias_at + cols, mask=cols < width, other=0.0).to(tl.float32)[None, :]
     for start in range(first * ROWS, rows, step * ROWS):
         row = start + tl.arange(0, ROWS)
         place = row.to(tl.int64)[:, None] * width + cols[None, :]
         inside = (row < rows)[:, None] & (cols < width)[None, :]
         h = tl.load(h_at + place, mask=inside, other=0.0).to(tl.float32)
         da = tl.load(da_at + place, mask=inside, other=0.0).to(tl.float32)
+        if BIAS:
+            h += bias
         share = _share(h, TANH)
         dh = (da * (share + h * _slope(h, share, TANH))).to(dh_at.dtype.element_ty)
         tl.store(dh_at + place, dh, mask=inside)
@@ -84,19 +93,24 @@ def _backward(
 
 @triton.jit
 def _backward_both(
-    da_at, h_at, dh_at, a_at, eight_at, scale_at, parts_at, rows, width, TANH: tl.constexpr, BLOCK: tl.constexpr
-):
+    da_at, h_at, bias_at, dh_at, a_at, eight_at, scale_at, parts_at, rows, width,
+    BIAS: tl.constexpr, TANH: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
     """A row at a time, since its scale is known when all of it is there; the next one is on its way meanwhile."""
     first, step = tl.program_id(0), tl.num_programs(0)
     cols = tl.arange(0, BLOCK)
     inside = cols < width
     sums = tl.zeros((BLOCK,), dtype=tl.float32)
+    if BIAS:
+        bias = tl.load(bias_at + cols, mask=inside, other=0.0)
     end = rows * tl.full((1,), width, tl.int64)
     place = first.to(tl.int64) * width + cols
     next_h = tl.load(h_at + place, mask=inside, other=0.0)
     next_da = tl.load(da_at + place, mask=inside, other=0.0)
     for row in range(first, rows, step):
         h, da = next_h.to(tl.float32), next_da.to(tl.float32)
+        if BIAS:
+            h += bias.to(tl.float32)
         place = row * tl.full((1,), width, tl.int64) + cols
         coming = (row + step) * tl.full((1,), width, tl.int64) + cols
         there = inside & (coming < end)
@@ -114,9 +128,12 @@ def _backward_both(
     tl.store(parts_at + first.to(tl.int64) * width + cols, sums, mask=inside)
 
 
-def gelu(h: Tensor, form: Form) -> Tensor:
+def gelu(h: Tensor, bias: Tensor | None, form: Form) -> Tensor:
+    assert h.is_contiguous()
     a, size = torch.empty_like(h), min(2048, block(h.numel()))
-    _forward[(triton.cdiv(h.numel(), size),)](h, a, h.numel(), TANH=form == "tanh", BLOCK=size, num_warps=8)
+    _forward[(triton.cdiv(h.numel(), size),)](
+        h, bias, a, h.numel(), h.shape[1], BIAS=bias is not None, TANH=form == "tanh", BLOCK=size, num_warps=8
+    )
     return a
 
 
@@ -125,18 +142,18 @@ def linear_gelu(x: Tensor, weight: Tensor, bias: Tensor, form: Form) -> Tensor:
     # rounding to bf16 is 2e-3.
     if form == "tanh" or x.dtype == torch.bfloat16:
         return torch._addmm_activation(bias, x, weight.T, use_gelu=True)
-    return gelu(F.linear(x, weight, bias), form)
+    return gelu(F.linear(x, weight), bias, form)
 
 
-def gelu_eight(h: Tensor, form: Form) -> EightRows:
-    return _rounded(h, form, 2048)
+def gelu_eight(h: Tensor, bias: Tensor | None, form: Form) -> EightRows:
+    return _rounded(h, bias, form, 2048)
 
 
 def eight(x: Tensor) -> EightRows:
-    return _rounded(x, "plain", 512)
+    return _rounded(x, None, "plain", 512)
 
 
-def gelu_backward(da: Tensor, h: Tensor, form: Form) -> GeluGradients:
+def gelu_backward(da: Tensor, h: Tensor, bias: Tensor | None, form: Form) -> GeluGradients:
     assert da.is_contiguous()
     assert h.is_contiguous()
     rows, width = h.shape
@@ -144,11 +161,14 @@ def gelu_backward(da: Tensor, h: Tensor, form: Form) -> GeluGradients:
     down = min(triton.cdiv(rows, ROWS), max(1, programs(h.device) // across))
     a = torch.empty_like(h)
     parts = torch.empty(down, width, dtype=torch.float32, device=h.device)
-    _backward[(across, down)](da, h, da, a, parts, rows, width, TANH=form == "tanh", ROWS=ROWS, COLS=COLS, num_warps=8)
+    _backward[(across, down)](
+        da, h, bias, da, a, parts, rows, width,
+        BIAS=bias is not None, TANH=form == "tanh", ROWS=ROWS, COLS=COLS, num_warps=8,
+    )  # fmt: skip
     return GeluGradients(da, a, summed(parts))
 
 
-def gelu_backward_both(da: Tensor, h: Tensor, form: Form) -> tuple[GeluGradients, EightRows]:
+def gelu_backward_both(da: Tensor, h: Tensor, bias: Tensor | None, form: Form) -> tuple[GeluGradients, EightRows]:
     assert da.is_contiguous()
     assert h.is_contiguous()
     rows, width = h.shape
@@ -157,14 +177,15 @@ def gelu_backward_both(da: Tensor, h: Tensor, form: Form) -> tuple[GeluGradients
     a, made = torch.empty_like(h), eight_rows(h.shape, h.device)
     parts = torch.empty(count, width, dtype=torch.float32, device=h.device)
     _backward_both[(count,)](
-        da, h, da, a, *made, parts, rows, width, TANH=form == "tanh", BLOCK=block(width), num_warps=warps
-    )
+        da, h, bias, da, a, *made, parts, rows, width,
+        BIAS=bias is not None, TANH=form == "tanh", BLOCK=block(width), num_warps=warps,
+    )  # fmt: skip
     return GeluGradients(da, a, summed(parts)), made
 
 
-def _rounded(x: Tensor, form: Form | Literal["plain"], warp: int) -> EightRows:
+def _rounded(x: Tensor, bias: Tensor | None, form: Form | Literal["plain"], warp: int) -> EightRows:
     assert x.is_contiguous()
     (rows, width), made = x.shape, eight_rows(x.shape, x.device)
     warps = max(1, min(16, block(width) // warp))
-    _eight[(rows,)](x, *made, width, FORM=form, BLOCK=block(width), num_warps=warps)
+    _eight[(rows,)](x, bias, *made, width, BIAS=bias is not None, FORM=form, BLOCK=block(width), num_warps=warps)
     return made

@@ -67,8 +67,9 @@ def training(tokens: int, heads: int) -> None:
     norm_triton.between_backward(x, normed, values, x, keep, keep)
     norm_triton.norm_backward(x, normed, values, None)
     h = rows(2 * tokens, 4 * width)
-    gelu_triton.gelu(h, "tanh")
-    gelu_triton.gelu_backward(h.clone(), h, "none")
+    for bias in (None, rows(4 * width)):
+        gelu_triton.gelu(h, bias, "tanh")
+        gelu_triton.gelu_backward(h.clone(), h, bias, "none")
     qkv = rows(2, tokens, 3 * width)
     out, total = short_triton.short(qkv, heads)
     short_triton.short_backward(out, qkv, out, total, heads)
@@ -89,13 +90,13 @@ def windows() -> None:
 def eight() -> None:
     x, values = rows(10, 768), torch.zeros(768)
     norm_triton.norm_eight(x, x, values, values, values, 1e-6)
-    gelu_triton.gelu_eight(rows(10, 3072), "tanh")
+    gelu_triton.gelu_eight(rows(10, 3072), rows(3072), "tanh")
     gelu_triton.eight(x)
     norm_triton.norm_both(x, values, values, 1e-6)
     norm_triton.add_norm_both(x, x, torch.zeros(2), values, values, 1e-6)
     h = rows(10, 3072)
     for form in ("tanh", "none"):
-        gelu_triton.gelu_backward_both(h.clone(), h, form)
+        gelu_triton.gelu_backward_both(h.clone(), h, rows(3072), form)
     for matrix in (torch.zeros(3072, 768), rows(768, 3072)):
         gelu_triton.eight(matrix)
         eight_triton.turned(matrix)
