@@ -15,6 +15,7 @@ from patchwords.speed.kernels.norm_triton import LARGEST, LEAST, eight_rows
 from patchwords.speed.kernels.sums_triton import summed
 
 ROWS, COLS = 4, 1024  # of a tile, backward
+EACH = 6  # programs on a multiprocessor that has room for three of them: all are done at the same time
 WIDE = 512  # numbers of a row that a warp holds, backward with a scale for each row
 WARPS_EACH = 16  # on a multiprocessor, of those that hold whole rows
 
@@ -158,7 +159,7 @@ def gelu_backward(da: Tensor, h: Tensor, bias: Tensor | None, form: Form) -> Gel
     assert h.is_contiguous()
     rows, width = h.shape
     across = triton.cdiv(width, COLS)
-    down = min(triton.cdiv(rows, ROWS), max(1, programs(h.device) // across))
+    down = min(triton.cdiv(rows, ROWS), max(1, programs(h.device, EACH) // across))
     a = torch.empty_like(h)
     parts = torch.empty(down, width, dtype=torch.float32, device=h.device)
     _backward[(across, down)](
