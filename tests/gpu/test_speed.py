@@ -1,7 +1,8 @@
 """On a GPU: fused models compute what plain ones do, in training and in inference, graphs included."""
 
 import copy
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from patchwords.bench.learning import Asked, largest_gap, learning
 from patchwords.errors import UsageError
 from patchwords.models.build import build
 from patchwords.models.names import Config
+from patchwords.speed.kernels import product_cublas
 from patchwords.speed.precision import EIGHT_BITS, Precision
 from patchwords.speed.prepare import prepare, ready
 
@@ -19,6 +21,8 @@ pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
     pytest.mark.filterwarnings("ignore"),  # inductor's advice on precision is not ours to mend
 ]
+os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # for same bits, and before the first product
+
 DEVICE = torch.device("cuda")
 MODELS = ["ViT-Ti/16@64", "ViT-Ti/16-gap@96", "DeiT-Ti/16-distilled@64", "ViT-Lite-4/4", "ViT-Ti/16", "Swin-T"]
 
@@ -52,9 +56,49 @@ def eight_bits() -> None:
         pytest.skip("a GPU without products in eight bits")
 
 
+@pytest.fixture
+def unmeasured() -> Iterator[None]:
+    """No product has an algorithm yet."""
+    product_cublas.offered.cache_clear()
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_logits_and_gradients_in_training(name: str, randomised: Callable[[nn.Module], nn.Module]) -> None:
-    plain, images = made(name, randomised)
+    _learns_as_plain(*made(name, randomised))
+
+
+@pytest.mark.usefixtures("unmeasured")
+def test_logits_and_gradients_of_so_many_rows_that_products_are_measured(
+    randomised: Callable[[nn.Module], nn.Module],
+) -> None:
+    model, _ = made("ViT-S/16", randomised)
+    _learns_as_plain(model, torch.randn(24, 3, *model.config.image, device=DEVICE))
+    assert product_cublas.offered.cache_info().currsize >= 8  # forward q, k and v, out, fc1, fc2, and back
+
+
+@pytest.mark.usefixtures("unmeasured")
+def test_so_many_rows_give_the_same_bits_where_these_are_asked_for(
+    randomised: Callable[[nn.Module], nn.Module],
+) -> None:
+    """As in two runs: what one of them has measured is unknown to the other."""
+    model, _ = made("ViT-S/16", randomised)
+    images = torch.randn(24, 3, *model.config.image, device=DEVICE)
+    fused(model)
+    found = []
+    for exact in (True, False, True):
+        if len(found) == 1:
+            product_cublas.offered.cache_clear()
+        torch.use_deterministic_algorithms(exact)
+        model.zero_grad()
+        with torch.autocast("cuda", torch.bfloat16):
+            model(images).float().square().sum().backward()
+        found.append([parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None])
+    assert all(torch.equal(*pair) for pair in zip(found[0], found[2], strict=True))
+
+
+def _learns_as_plain(plain: nn.Module, images: Tensor) -> None:
     model = copy.deepcopy(plain)
     (sentence,) = fused(model)
     assert "fused in 0" not in sentence

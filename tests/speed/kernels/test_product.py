@@ -1,7 +1,11 @@
 """Products by cuBLASLt are those of torch; the algorithm is measured once, but not where bits must stay."""
 
 import ctypes
+import logging
 from collections.abc import Iterator
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -9,7 +13,7 @@ from torch import Tensor
 
 from patchwords.speed.kernels import product as plain
 from patchwords.speed.kernels import product_cublas
-from patchwords.speed.kernels.product_cublas import MANY, Found, quickest, taken
+from patchwords.speed.kernels.product_cublas import MANY, UNSUPPORTED, Found, Made, Wanted, quickest, taken
 
 on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="cuBLASLt is for GPUs")
 SHAPES = [(MANY, 64, 192), (MANY + 8, 768, 2304), (2 * MANY, 256, 96)]  # rows, width, out
@@ -18,8 +22,9 @@ SHAPES = [(MANY, 64, 192), (MANY + 8, 768, 2304), (2 * MANY, 256, 96)]  # rows, 
 @pytest.fixture(autouse=True)
 def again() -> Iterator[None]:
     """What was measured is forgotten."""
-    product_cublas._shape.cache_clear()
+    product_cublas.offered.cache_clear()
     yield
+    product_cublas.offered.cache_clear()
     torch.use_deterministic_algorithms(False)
 
 
@@ -55,11 +60,12 @@ def test_determinism_takes_what_the_library_guesses(device: torch.device) -> Non
     x, matrix, bias, _ = drawn(*SHAPES[0], device)
     torch.use_deterministic_algorithms(True)
     first = product_cublas.product(x, matrix, bias)
-    shape = product_cublas._shape(x.device, MANY, 192, 64, 192, False, True)
-    assert shape.best is None
+    made = product_cublas.offered(Wanted(x.device, MANY, 192, 64, 192, back=False, biased=True))
+    assert made is not None
+    assert made.best is None
     torch.use_deterministic_algorithms(False)
     product_cublas.product(x, matrix, bias)
-    assert shape.best is not None
+    assert made.best is not None
     torch.use_deterministic_algorithms(True)
     assert torch.equal(product_cublas.product(x, matrix, bias), first)
 
@@ -110,6 +116,144 @@ def test_the_quickest_is_that_of_most_rounds_and_a_tie_goes_to_the_guess() -> No
 def test_what_the_library_fills_is_as_large_as_it_thinks() -> None:
     assert ctypes.sizeof(Found) == 96
     assert Found.workspace.offset == 64
+
+
+# What is asked of the library, with one that only listens
+
+
+WANTED = Wanted(torch.device("cpu"), MANY, 192, 64, 192, back=False, biased=True)
+
+
+class Library:
+    """Notes every call, offers so many algorithms, and answers with the status that it is told to."""
+
+    def __init__(self) -> None:
+        self.offers = 3
+        self.status: dict[str, int] = {}
+        self.calls: list[tuple[str, tuple[Any, ...]]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        def answer(*given: Any) -> Any:
+            self.calls.append((name, given))
+            if name == "cublasLtMatmulAlgoGetHeuristic":
+                found, count = given[8], given[9]._obj
+                for number in range(self.offers):
+                    found[number].algorithm[0] = number
+                count.value = self.offers
+            if name == "cublasLtGetStatusString":
+                return b"it is tired"
+            return self.status.get(name, 0)
+
+        return answer
+
+    def named(self, name: str) -> list[tuple[Any, ...]]:
+        return [given for called, given in self.calls if called == name]
+
+    @property
+    def made(self) -> list[int]:
+        """The algorithms of all products, one after the other."""
+        return [given[12]._obj.algorithm[0] for given in self.named("cublasLtMatmul")]
+
+
+@pytest.fixture
+def library(monkeypatch: pytest.MonkeyPatch) -> Library:
+    found = Library()
+    monkeypatch.setattr(product_cublas, "_library", lambda: found)
+    monkeypatch.setattr(product_cublas, "_handle", lambda device: "handle")
+    monkeypatch.setattr(torch.cuda, "device", lambda device: nullcontext())
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: SimpleNamespace(cuda_stream=7))
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    return found
+
+
+def measured(made: Made, monkeypatch: pytest.MonkeyPatch, *seconds: float) -> None:
+    monkeypatch.setattr(made, "_timed", lambda each, *given: seconds[each])
+
+
+def multiplied(made: Made) -> None:
+    x, matrix, bias, y = drawn(MANY, 64, 192, torch.device("cpu"))
+    made(y, x, matrix, bias)
+
+
+def test_what_measured_fastest_is_taken_and_not_measured_again(
+    library: Library, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    made = Made(WANTED)
+    measured(made, monkeypatch, 3.0, 2.0, 9.0)
+    with caplog.at_level(logging.DEBUG, "patchwords"):
+        multiplied(made)
+    assert "(4096, 64) to (4096, 192), with a bias: algorithm 1 of 3 takes 2000 us, the guess 3000" in caplog.text
+    measured(made, monkeypatch, 1.0, 2.0, 3.0)
+    multiplied(made)
+    assert library.made == [1, 1]
+
+
+def test_where_bits_must_stay_nothing_is_measured(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even what another run in the same process has measured counts."""
+    made = Made(WANTED)
+    measured(made, monkeypatch, 3.0, 2.0, 9.0)
+    for wanted in (True, False, True):
+        torch.use_deterministic_algorithms(wanted)
+        multiplied(made)
+    assert library.made == [0, 1, 0]
+
+
+def test_a_graph_is_recorded_with_what_is_known(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Made(WANTED)
+    measured(made, monkeypatch, 3.0, 2.0, 9.0)
+    for captures in (True, False, True):
+        monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda captures=captures: captures)
+        multiplied(made)
+    assert library.made == [0, 1, 1]
+
+
+def test_the_library_is_told_where_everything_lies(library: Library) -> None:
+    torch.use_deterministic_algorithms(True)
+    made = Made(WANTED)
+    x, matrix, bias, y = drawn(MANY, 64, 192, torch.device("cpu"))
+    made(y, x, matrix, bias)
+    (given,) = library.named("cublasLtMatmul")
+    assert (given[3], given[5], given[8], given[10]) == tuple(each.data_ptr() for each in (matrix, x, y, y))
+    assert given[13:] == (None, 0, 7)  # no memory of its own, and the stream that torch is on
+    *_, (_, attribute, at, size) = library.named("cublasLtMatmulDescSetAttribute")
+    assert (attribute, at._obj.value, size) == (product_cublas.BIAS, bias.data_ptr(), 8)
+    sides = [given[2:] for given in library.named("cublasLtMatrixLayoutCreate")]
+    assert sides == [(64, 192, 64), (64, MANY, 64), (192, MANY, 192)]
+    library.calls.clear()
+    Made(WANTED._replace(back=True, biased=False, apart=576))
+    sides = [given[2:] for given in library.named("cublasLtMatrixLayoutCreate")]
+    assert sides == [(192, 64, 192), (64, MANY, 64), (192, MANY, 576)]
+
+
+def test_what_was_asked_for_is_given_back(library: Library) -> None:
+    made = Made(WANTED)
+    assert len(library.named("cublasLtMatmulPreferenceDestroy")) == 1
+    del made
+    assert len(library.named("cublasLtMatmulDescDestroy")) == 1
+    assert len(library.named("cublasLtMatrixLayoutDestroy")) == 3
+
+
+@pytest.mark.parametrize("status", [0, UNSUPPORTED])
+def test_a_product_without_an_algorithm_is_made_by_torch_and_told_once(
+    status: int, library: Library, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    library.offers, library.status["cublasLtMatmulAlgoGetHeuristic"] = 0, status
+    monkeypatch.setattr(product_cublas, "taken", lambda *given: True)
+    x, matrix, bias, dy = drawn(MANY, 64, 192, torch.device("cpu"))
+    for _ in range(2):
+        assert torch.equal(product_cublas.product(x, matrix, bias), plain.product(x, matrix, bias))
+    assert caplog.text.count("has no algorithm for a product of (4096, 64) to (4096, 192), with a bias") == 1
+    assert torch.equal(product_cublas.product_qkv(x, matrix, bias), plain.product_qkv(x, matrix, bias))
+    assert torch.equal(product_cublas.product_back(dy, matrix), plain.product_back(dy, matrix))
+    assert not library.made
+
+
+@pytest.mark.parametrize("name", ["cublasLtMatmulAlgoGetHeuristic", "cublasLtMatmul"])
+def test_a_library_that_fails_ends_the_work(name: str, library: Library) -> None:
+    torch.use_deterministic_algorithms(True)
+    library.status[name] = 14
+    with pytest.raises(RuntimeError, match=rf"{name} answered with status 14 \(it is tired\); kernels = 'plain'"):
+        multiplied(Made(WANTED))
 
 
 @pytest.mark.skipif(torch.version.cuda is not None, reason="this torch has the library")
