@@ -1,8 +1,12 @@
 """benchmarks/speed.py: every section can be measured, and one that fails ends nobody else's."""
 
 import json
+import os
+import signal
+import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import asdict, fields
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -12,7 +16,8 @@ from typing import Any
 import pytest
 import torch
 
-from patchwords.bench import end_to_end, growth, inference, learning, loading, small, training
+from patchwords.bench import agreeing, alone, end_to_end, growth, inference, learning, loading, profile, small, training
+from patchwords.bench.alone import Alone
 from patchwords.bench.row import Report, Row
 
 SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "speed.py"
@@ -29,14 +34,17 @@ def speed() -> ModuleType:
     return module
 
 
+@pytest.fixture(autouse=True)
+def nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(alone, "alone", lambda patience: Alone("nobody else uses the GPU", so=True))
+
+
 def row(who: str, speed: float, **given: Any) -> Row:
     sizes = {"bench": "inference", "model": "ViT-B/16", "batch": 8, "image": (224, 224), "milliseconds": 1.0}
     return Row(who=who, how="", precision="bf16", images_per_second=speed, **sizes | given)
 
 
 def test_every_section_fits_its_bench(speed: ModuleType) -> None:
-    from patchwords.bench import agreeing
-
     kinds = {
         "inference": inference.Asked,
         "latency": inference.Asked,
@@ -47,6 +55,7 @@ def test_every_section_fits_its_bench(speed: ModuleType) -> None:
         "small": small.Asked,
         "growth": growth.Asked,
         "learning": learning.Asked,
+        "profile": profile.Asked,
     }
     assert kinds.keys() == speed.BENCHES.keys()
     for name, section in speed.SETTINGS.items():
@@ -62,7 +71,7 @@ def test_every_section_fits_its_bench(speed: ModuleType) -> None:
 def test_the_most_important_come_first(speed: ModuleType) -> None:
     rows = [section["row"] for section in speed.SETTINGS.values()]
     first = list(dict.fromkeys(rows))
-    assert first == ["1, 2", "3", "fp8", "2", "6", "4", "8", "7", "5", "10", "learning", "1", "9"]
+    assert first == ["1, 2", "3", "fp8", "4", "5", "10", "learning", "6", "2", "7", "8", "1", "9"]
 
 
 def test_a_section_leaves_its_rows(speed: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
@@ -115,10 +124,35 @@ def test_one_that_hangs_is_ended(
     assert "ended after its" in said
     assert "cleaned up" in said
     child = int(said.partition("child ")[2].split()[0])
-    deadline = time.monotonic() + 10
-    while _lives(child) and time.monotonic() < deadline:
+    assert _ends(child)
+
+
+def test_who_ends_the_runner_ends_its_section(tmp_path: Path) -> None:
+    """Asked to end, it takes the section along; killed, the section finds out by itself."""
+    begin = f"import sys; sys.path.insert(0, {str(SCRIPT.parent)!r}); import speed; from pathlib import Path\n"
+    section = tmp_path / "section.py"
+    section.write_text(
+        f"{begin}import os, time\nspeed._with_its_parent()\nprint(os.getpid(), flush=True)\ntime.sleep(60)"
+    )
+    runner = tmp_path / "runner.py"
+    runner.write_text(
+        f"{begin}import signal\nsignal.signal(signal.SIGTERM, lambda *_: sys.exit(1))\n"
+        f"speed._ended([sys.executable, {str(section)!r}], sys.stdout, 60.0)"
+    )
+    for way in (signal.SIGTERM, signal.SIGKILL):
+        with subprocess.Popen([sys.executable, str(runner)], stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            child = int(process.stdout.readline())
+            assert _lives(child)
+            os.kill(process.pid, way)
+            assert _ends(child)
+
+
+def _ends(process: int) -> bool:
+    deadline = time.monotonic() + 15
+    while _lives(process) and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert not _lives(child)
+    return not _lives(process)
 
 
 def _lives(process: int) -> bool:
@@ -131,6 +165,76 @@ def test_without_time_nothing_is_begun(speed: ModuleType, tmp_path: Path, capsys
     speed.run(["inference-b16"], tmp_path, 1.0, [])
     assert "no time left" in capsys.readouterr().out
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def begun(speed: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """What would be started, and is not."""
+    found: list[list[str]] = []
+
+    def ended(words: list[str], log: Any, limit: float) -> str:
+        found.append([*words, f"{limit:.0f}"])
+        return "measured"
+
+    monkeypatch.setattr(speed, "_ended", ended)
+    return found
+
+
+def test_a_shorter_section_takes_the_time_that_is_left(
+    speed: ModuleType, begun: list[list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    limits = [speed.SETTINGS[name]["limit"] for name in ("training-l16", "profile-b16")]
+    assert limits == [300, 80]
+    speed.run(["training-l16", "profile-b16"], tmp_path, 70.0, [])
+    assert "training-l16: there is no time left for it (60 s of up to 300)" in capsys.readouterr().out
+    ((*_, name, limit),) = begun
+    assert (name, limit) == ("profile-b16", "60")
+
+
+def called(speed: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    def main(*words: str) -> None:
+        monkeypatch.setattr(sys, "argv", ["speed.py", *words])
+        monkeypatch.setattr(sys, "path", list(sys.path))
+        before = signal.getsignal(signal.SIGTERM)
+        try:
+            speed.main()
+        finally:
+            signal.signal(signal.SIGTERM, before)
+
+    return main
+
+
+def test_it_goes_on_where_it_was(
+    speed: ModuleType, begun: list[list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "training-b16.json").write_text(json.dumps(asdict(Report(bench="training", machine={}, rows=()))))
+    words = "--out", str(tmp_path), "--only", "training-b16", "growth"
+    called(speed, monkeypatch)(*words, "--go-on")
+    assert [each[-2] for each in begun] == ["growth"]
+    called(speed, monkeypatch)(*words)
+    assert [each[-2] for each in begun] == ["growth", "training-b16", "growth"]
+
+
+def test_others_on_the_gpu_are_told_with_the_figures(
+    speed: ModuleType,
+    begun: list[list[str]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(alone, "alone", lambda patience: Alone("others use the GPU: 812", so=False))
+    speed.run(["inference-b16", "cpu-b16"], tmp_path, 1000.0, [])
+    assert "inference-b16: others use the GPU: 812" in capsys.readouterr().out
+    assert begun[0][-3:-1] == ["--beside", "others use the GPU: 812"]
+    assert "--beside" not in begun[1]  # which uses none
+    report = Report(bench="inference", machine={}, rows=(row("ours", 30.0, spread=0.034),), notes=("a remark",))
+    monkeypatch.setitem(speed.BENCHES, "inference", lambda given, place: report)
+    speed.measure("inference-b16", tmp_path, {"device": "cpu"}, "others use the GPU: 812")
+    assert json.loads((tmp_path / "inference-b16.json").read_text())["notes"] == ["a remark", "others use the GPU: 812"]
+    speed.tables(tmp_path)
+    line = capsys.readouterr().out.splitlines()[-1]
+    assert "30/s, 1.00 ms ± 3.4%" in line
+    assert "perhaps not alone" in line
 
 
 def test_the_table_has_a_line_for_every_row_of_ours(
