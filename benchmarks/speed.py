@@ -25,7 +25,7 @@ from typing import Any
 
 GRACE = 10.0  # seconds to clean up
 ROOM = 0.5  # of a section's limit: with less time than that it is not begun
-TAIL = 4000  # letters of a section's log that are told
+TAIL = 6000  # letters of a section's log that are told
 HERE = Path(__file__).resolve().parent
 TOLD = ("row", "bar", "bench", "limit", "device")  # of a section, for the runner itself
 SETTINGS: dict[str, dict[str, Any]] = tomllib.loads((HERE / "speed.toml").read_text("utf-8"))
@@ -168,6 +168,8 @@ def run(names: list[str], out: Path, budget: float, changes: list[str]) -> None:
             found = alone(min(PATIENCE, left - ROOM * limit))
             say(f"\n{name}: {found.sentence}")
             words += [] if found.so else ["--beside", found.sentence]
+        if (out / f"{name}.json").exists():  # else it would be told as what is measured now, if that fails
+            (out / f"{name}.json").replace(out / f"{name}.json.before")
         start = time.monotonic()
         with (out / f"{name}.log").open("wb") as log:
             code = _ended(words, log, min(limit, end - GRACE - start))
@@ -286,7 +288,7 @@ def _assigned(words: list[str]) -> dict[str, Any]:
 
 def main() -> None:
     words = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    words.add_argument("--out", type=Path, required=True)
+    words.add_argument("--out", type=lambda word: Path(word).resolve(), required=True)
     words.add_argument("--only", nargs="+", default=[], metavar="NAME", help=f"of {', '.join(SETTINGS)}")
     words.add_argument("--budget", type=float, default=1e9, metavar="SECONDS", help="for all sections together")
     words.add_argument("--go-on", action="store_true", help="leave out what the folder holds already")

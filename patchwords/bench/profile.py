@@ -25,7 +25,7 @@ from patchwords.speed.step import Graph
 
 KINDS = {"cuda": ("kernel", "gpu_memcpy", "gpu_memset"), "cpu": ("cpu_op",)}  # of a trace's events
 ACTIVITIES = {"cuda": ProfilerActivity.CUDA, "cpu": ProfilerActivity.CPU}
-LETTERS = 100  # of a kernel's name: the library's go on and on
+LETTERS = 80  # of a kernel's name: the library's go on and on
 EFFORT = Effort(rounds=4, seconds=0.3)
 
 
@@ -84,8 +84,6 @@ def profile(name: str, model: Model, asked: Asked, note: Callable[[str], None]) 
         *map(str, every[: asked.told]),
         f"{rest:8.3f} ms           all others",
     ]
-    for line in said:
-        note(line)
     return Report(bench="profile", machine=machine(asked.device, {}), rows=(made,), notes=tuple(said))
 
 

@@ -213,6 +213,8 @@ def test_it_goes_on_where_it_was(
     assert [each[-2] for each in begun] == ["growth"]
     called(speed, monkeypatch)(*words)
     assert [each[-2] for each in begun] == ["growth", "training-b16", "growth"]
+    assert not (tmp_path / "training-b16.json").exists()  # it was measured before, and not now
+    assert (tmp_path / "training-b16.json.before").exists()
 
 
 def test_others_on_the_gpu_are_told_with_the_figures(
