@@ -154,8 +154,8 @@ def _tune(
     """The same for a protocol."""
     from patchwords.cli.judged import tell_table_5, tell_vtab
     from patchwords.settings import assignments, nearest
-    from patchwords.studies.table5 import table_5
-    from patchwords.studies.vtab import vtab
+    from patchwords.studies.protocols.table5 import table_5
+    from patchwords.studies.protocols.vtab import vtab
 
     if protocol not in PROTOCOLS:
         raise UsageError(f"--protocol {protocol!r} is not known; {nearest(protocol, PROTOCOLS)}")

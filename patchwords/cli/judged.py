@@ -7,8 +7,8 @@ from patchwords.evaluation.classify import TOP
 from patchwords.evaluation.frozen import Frozen
 from patchwords.evaluation.judgement import Judgement
 from patchwords.evaluation.result import Evaluation
-from patchwords.studies.transfer import Transfer
-from patchwords.studies.vtab import Vtab
+from patchwords.studies.protocols.transfer import Transfer
+from patchwords.studies.protocols.vtab import Vtab
 
 NAMES = {
     "accuracy": "accuracy",

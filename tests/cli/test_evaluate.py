@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from patchwords.errors import UsageError
-from patchwords.studies.transfer import Transfer
-from patchwords.studies.vtab import Vtab
+from patchwords.studies.protocols.transfer import Transfer
+from patchwords.studies.protocols.vtab import Vtab
 
 
 @pytest.fixture
@@ -163,7 +163,7 @@ def test_the_protocol_of_table_5_is_given_what_was_asked(run, here: Path, monkey
         heard.update(weights=weights, data=data, **options)
         return transferred(Path("there"))
 
-    monkeypatch.setattr("patchwords.studies.table5.table_5", table_5)
+    monkeypatch.setattr("patchwords.studies.protocols.table5.table_5", table_5)
     words = ("--recipe", "finetune", "--set", "batch=8", "--rates", "0.01,0.03", "--seeds", "0,1", "--out", "there")
     answer = run("evaluate", "done", "tiny.npz", "--protocol", "table-5", *words, "--device", "cpu")
     assert answer.code == 0, answer.err
@@ -193,7 +193,7 @@ def test_vtab_takes_a_file_of_tasks(run, here: Path, monkeypatch: pytest.MonkeyP
         one = transferred(Path("there/01-one"))
         return Vtab(folder=Path("there"), model=weights, tasks={"one": one}, members={"one": "natural"})
 
-    monkeypatch.setattr("patchwords.studies.vtab.vtab", vtab)
+    monkeypatch.setattr("patchwords.studies.protocols.vtab.vtab", vtab)
     answer = run("evaluate", "done", "tasks.toml", "--protocol", "vtab-1k")
     assert "natural: 80.00 %" in answer.out
     assert "all 1 tasks: 80.00 %; the trainings are in there" in answer.out

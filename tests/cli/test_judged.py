@@ -19,7 +19,7 @@ from patchwords.evaluation.matching import Matching
 from patchwords.evaluation.real import Real
 from patchwords.evaluation.result import Cost, Evaluation
 from patchwords.models.vit import ViTConfig
-from patchwords.studies.transfer import Transfer
+from patchwords.studies.protocols.transfer import Transfer
 from patchwords.weights.card import Card
 
 

@@ -18,9 +18,9 @@ from patchwords.data.sources.public import PUBLIC
 from patchwords.errors import DataError, UsageError
 from patchwords.ops import draws
 from patchwords.settings import nearest
+from patchwords.studies.protocols.transfer import Task, Transfer, deviation, transfer
+from patchwords.studies.protocols.wanted import Wanted
 from patchwords.studies.shares import divided, drawn, final
-from patchwords.studies.transfer import Task, Transfer, deviation, transfer
-from patchwords.studies.wanted import Wanted
 from patchwords.training.watch import Log, Watcher
 
 PROTOCOL = "vtab-1k"

@@ -10,9 +10,9 @@ from patchwords.data.sources.door import place
 from patchwords.data.sources.source import Data
 from patchwords.models.names import Config
 from patchwords.models.vit import ViTConfig
+from patchwords.studies.protocols.transfer import Task, Transfer, transfer, worded
+from patchwords.studies.protocols.wanted import Wanted
 from patchwords.studies.shares import development, final
-from patchwords.studies.transfer import Task, Transfer, transfer, worded
-from patchwords.studies.wanted import Wanted
 from patchwords.training.watch import Log, Watcher
 
 PROTOCOL = "table-5"

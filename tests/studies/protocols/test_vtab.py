@@ -13,7 +13,7 @@ import pytest
 from patchwords.data.sources.door import open_data
 from patchwords.errors import DataError, UsageError
 from patchwords.ops import draws
-from patchwords.studies.vtab import Vtab, _given, read, vtab
+from patchwords.studies.protocols.vtab import Vtab, _given, read, vtab
 from patchwords.training import recipe as recipes
 from patchwords.training.signals import StoppedError
 from patchwords.training.watch import Log

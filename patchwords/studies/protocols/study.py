@@ -1,29 +1,23 @@
 """A study: many trainings below one folder, one after the other; stopped anywhere, it goes on and repeats none."""
 
-import gc
 import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-import torch
 
 from patchwords import settings
 from patchwords.data.sources.source import Data
-from patchwords.errors import NonFiniteError, UsageError
+from patchwords.errors import UsageError
+from patchwords.studies import below
+from patchwords.studies.below import Numbers
 from patchwords.training import recipe as recipes
 from patchwords.training.recipe import Recipe
-from patchwords.training.run import durable
-from patchwords.training.run.folder import CHECKPOINTS, RunFolder
+from patchwords.training.run.folder import RunFolder
 from patchwords.training.signals import StoppedError
-from patchwords.training.train import train
 from patchwords.training.watch import Watcher
 
-FILE, RUN = "study.json", "run.json"
-LOST = "lost"  # in run.json: how the numbers became infinite
-Numbers = dict[str, float]
+FILE = "study.json"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,54 +81,17 @@ class Study:
     signal: int = field(init=False, default=0)  # heard at the end of a training, when there was nothing to stop
 
     def trained(self, place: Path, data: Data, called: str, *, rate: float, seed: int) -> Numbers:
-        """The scores of one training: read where it has ended, and else it is begun or gone on with.
-
-        A NonFiniteError is an end too: the same training would come to the same step.
-        """
-        if not _has_ended(place):
+        """The scores of one training: read where it has ended, and else it is begun or gone on with."""
+        if not below.has_ended(place):
             if self.signal:
                 raise StoppedError(self.signal, f"stopped before {place.name}, and saved; `{self.again}` goes on")
-            try:
-                self.signal = self._train(place, data, called, rate, seed)
-            except NonFiniteError as error:
-                with RunFolder.reopen(place) as folder:
-                    folder.write_json(RUN, _run(place) | {LOST: str(error)})
-            if torch.cuda.is_available():
-                gc.collect()  # a model in a ring of references would hold the GPU's memory while the next one trains
-        with durable.refusals(place):
-            durable.remove(place / CHECKPOINTS)  # a model each, often a gigabyte, and of no use any more
-        run = _run(place)
-        if LOST in run:
-            raise NonFiniteError(run[LOST])
-        scores: Numbers = run["scores"]
-        return scores
-
-    def _train(self, place: Path, data: Data, called: str, rate: float, seed: int) -> int:
-        """The signal that came too late for it."""
-        is_begun = (place / CHECKPOINTS).is_dir()
-        if not is_begun:
-            with durable.refusals(place):
-                durable.remove(place)  # killed before there was anything to go on from
-        return train(
-            data,
-            recipe=recipes.read(self.terms.recipe, {"optimizer.lr": rate, "seed": seed}),
-            device=self.device,
-            out=None if is_begun else place,
-            resume=place if is_begun else None,
-            watcher=self.watcher,
-            called=called,
-            again=self.again,
-        ).signal
-
-
-def _has_ended(place: Path) -> bool:
-    """Whether all is there; a training killed before its report writes that again."""
-    if not (place / RUN).is_file():
-        return False
-    run = _run(place)
-    return LOST in run or (run.get("status") == "finished" and (place / "report.html").is_file())
-
-
-def _run(place: Path) -> dict[str, Any]:
-    run: dict[str, Any] = json.loads((place / RUN).read_text("utf-8"))
-    return run
+            self.signal = below.learn(
+                place,
+                data,
+                recipes.read(self.terms.recipe, {"optimizer.lr": rate, "seed": seed}),
+                called=called,
+                device=self.device,
+                watcher=self.watcher,
+                again=self.again,
+            )
+        return below.ended(place)

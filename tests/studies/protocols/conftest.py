@@ -14,7 +14,7 @@ import patchwords
 from patchwords.data.sources.source import Data
 from patchwords.errors import NonFiniteError
 from patchwords.models.vit import ViTConfig
-from patchwords.studies import study
+from patchwords.studies import below
 from patchwords.training import train as training
 from patchwords.training.recipe import Recipe
 from patchwords.training.train import Run, train
@@ -121,7 +121,7 @@ def trainings(monkeypatch: pytest.MonkeyPatch) -> Trainings:
         kept.seen(data, recipe, out, resume)
         return train(data, recipe=recipe, out=out, resume=resume, **options)
 
-    monkeypatch.setattr(study, "train", recorded)
+    monkeypatch.setattr(below, "train", recorded)
     return kept
 
 
@@ -148,7 +148,7 @@ def made_up(monkeypatch: pytest.MonkeyPatch) -> Callable[[Scores], Trainings]:
             (place / "report.html").touch()
             return Run(place, None, None)  # type: ignore[arg-type]
 
-        monkeypatch.setattr(study, "train", pretend)
+        monkeypatch.setattr(below, "train", pretend)
         return kept
 
     return put

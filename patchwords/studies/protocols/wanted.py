@@ -14,7 +14,7 @@ from patchwords.data.sources.door import open_data
 from patchwords.data.sources.source import Data
 from patchwords.errors import ModelError, UsageError
 from patchwords.models.names import Config
-from patchwords.studies.study import FILE, Study, Terms, compare, stored
+from patchwords.studies.protocols.study import FILE, Study, Terms, compare, stored
 from patchwords.training import recipe as recipes
 from patchwords.training.pictures import look
 from patchwords.training.recipe import Recipe

@@ -23,9 +23,9 @@ from patchwords.errors import DataError, ModelError, NonFiniteError, UsageError
 from patchwords.evaluation.pictures import find
 from patchwords.models.build import configure
 from patchwords.models.vit import ViTConfig
-from patchwords.studies import table5
-from patchwords.studies.table5 import TABLE_4, table_5
-from patchwords.studies.transfer import Transfer
+from patchwords.studies.protocols import table5
+from patchwords.studies.protocols.table5 import TABLE_4, table_5
+from patchwords.studies.protocols.transfer import Transfer
 from patchwords.training import recipe as recipes
 from patchwords.training.signals import StoppedError
 from patchwords.training.start import begin

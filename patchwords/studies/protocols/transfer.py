@@ -8,7 +8,8 @@ from typing import Any
 
 from patchwords.data.sources.source import Data
 from patchwords.errors import NonFiniteError
-from patchwords.studies.study import Numbers, Study
+from patchwords.studies.below import Numbers
+from patchwords.studies.protocols.study import Study
 
 ANEW = "start a new study with lower rates"
 
