@@ -1,18 +1,16 @@
 """index.html: every figure with its explanation in two languages, complete in itself."""
 
-import struct
 from collections.abc import Iterator, Mapping, Sequence
 
 from patchwords.inspection.exhibits.exhibit import Exhibit
-from patchwords.inspection.words import ABSENT, FIGURES, Both, at_the_top
+from patchwords.inspection.words import ABSENT, FIGURES, at_the_top
+from patchwords.pages.both import chinese, said
 from patchwords.pages.markup import Markup, element, name
 from patchwords.pages.page import Section
 from patchwords.pages.page import page as framed
-from patchwords.pages.parts import embedded, tiles
+from patchwords.pages.parts import sheet, tiles
 from patchwords.pages.wording import percent, plural
 from patchwords.weights.subject import Subject
-
-SHRUNK = 0.72  # of its pixels a figure takes on the page: sharp on fine screens
 
 
 def page(subject: Subject, notes: Sequence[str], exhibits: Mapping[str, Exhibit], missing: Mapping[str, str]) -> str:
@@ -23,8 +21,8 @@ def page(subject: Subject, notes: Sequence[str], exhibits: Mapping[str, Exhibit]
 
 
 def _header(subject: Subject, notes: Sequence[str], exhibits: Mapping[str, Exhibit]) -> Markup:
-    said = at_the_top(*subject.card.preprocess.size, subject.card.model.classes)
-    parts = [element("h1", "Inspection of ", name(subject.name)), *_said(said)]
+    about = at_the_top(*subject.card.preprocess.size, subject.card.model.classes)
+    parts = [element("h1", "Inspection of ", name(subject.name)), *said(about)]
     if numbers := list(_headline(exhibits)):
         parts.append(tiles(numbers))
     if notes:
@@ -49,26 +47,9 @@ def _section(figure: str, exhibit: Exhibit | None, missing: str) -> Section:
     words = FIGURES[exhibit.words if exhibit else figure]
     called = words.heading.chinese
     if exhibit is None:
-        parts = [element("p", f"{missing[:1].upper()}{missing[1:]}.", class_="lack"), _chinese(ABSENT, called)]
+        parts = [element("p", f"{missing[:1].upper()}{missing[1:]}.", class_="lack"), chinese(ABSENT, called)]
     else:
-        remarks = [line for remark in exhibit.remarks for line in _said(remark)]
-        parts = [*_said(words.explanation, called), *remarks, _picture(figure, exhibit.png, words.heading.english)]
+        remarks = [line for remark in exhibit.remarks for line in said(remark)]
+        picture = sheet(exhibit.png, words.heading.english, f"{figure}.png, {figure}.json")
+        parts = [*said(words.explanation, called), *remarks, picture]
     return Section(heading=words.heading.english, content=tuple(parts))
-
-
-def _said(words: Both, called: str = "") -> list[Markup]:
-    """English, then Chinese beneath, which begins with what the thing is called."""
-    return [element("p", words.english), _chinese(words.chinese, called)]
-
-
-def _chinese(text: str, called: str = "") -> Markup:
-    first = [element("b", called), "　"] if called else []
-    return element("p", *first, text, class_="chinese", lang="zh-CN")
-
-
-def _picture(figure: str, png: bytes, says: str) -> Markup:
-    """The figure in the page, and what its files beside the page are called."""
-    width, _ = struct.unpack(">II", png[16:24])  # of the header
-    image = element("img", src=embedded(png), alt=says, width=str(round(SHRUNK * width)))
-    pan = element("div", image, class_="pan", tabindex="0", role="region", aria_label=says)
-    return element("figure", pan, element("figcaption", f"{figure}.png, {figure}.json"), class_="sheet")

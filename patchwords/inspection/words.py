@@ -4,14 +4,8 @@
 
 from typing import NamedTuple
 
+from patchwords.pages.both import Both
 from patchwords.pages.wording import plural
-
-
-class Both(NamedTuple):
-    """The same in two languages."""
-
-    english: str
-    chinese: str
 
 
 class Words(NamedTuple):

@@ -1,12 +1,14 @@
 """What pages are built of: tables that scroll, pictures within the page, names with values, tiles of numbers."""
 
 import base64
+import struct
 from collections.abc import Iterable, Sequence
 
 from patchwords.errors import DataError
 from patchwords.pages.markup import Markup, element, together
 
 Row = Sequence[str]
+SHRUNK = 0.72  # of its pixels a figure takes on the page: sharp on fine screens
 
 
 def table(head: Row, rows: Iterable[Row], *, says: str, class_: str = "") -> Markup:
@@ -28,6 +30,14 @@ def embedded(picture: bytes) -> str:
         if picture.startswith(start):
             return f"data:image/{kind};base64,{base64.b64encode(picture).decode()}"
     raise DataError("the picture is neither a JPEG nor a PNG")
+
+
+def sheet(png: bytes, says: str, caption: str) -> Markup:
+    """A figure in the page on white, which can be moved where it is wider than its place."""
+    width, _ = struct.unpack(">II", png[16:24])  # of the header
+    image = element("img", src=embedded(png), alt=says, width=str(round(SHRUNK * width)))
+    pan = element("div", image, class_="pan", tabindex="0", role="region", aria_label=says)
+    return element("figure", pan, element("figcaption", caption), class_="sheet")
 
 
 def facts(rows: Iterable[tuple[str, str]]) -> Markup:

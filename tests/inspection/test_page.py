@@ -10,7 +10,8 @@ import pytest
 from patchwords.inspection.exhibits.exhibit import Exhibit
 from patchwords.inspection.figures.filters import filters
 from patchwords.inspection.page import page
-from patchwords.inspection.words import FIGURES, Both, at_the_top, means, near_and_far
+from patchwords.inspection.words import FIGURES, at_the_top, means, near_and_far
+from patchwords.pages.both import Both
 from patchwords.weights.card import Card
 from patchwords.weights.subject import Subject
 

@@ -7,7 +7,8 @@ from patchwords.inspection.distance import Distances, attention_distance
 from patchwords.inspection.exhibits.exhibit import Exhibit, refuse_non_finite
 from patchwords.inspection.figures import distance as figure
 from patchwords.inspection.viewer import Viewer
-from patchwords.inspection.words import Both, fewer, means, other_sizes
+from patchwords.inspection.words import fewer, means, other_sizes
+from patchwords.pages.both import Both
 from patchwords.pages.wording import plural
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patchwords.errors import ModelError
-from patchwords.inspection.words import Both
+from patchwords.pages.both import Both
 
 
 @dataclass(frozen=True, kw_only=True)
