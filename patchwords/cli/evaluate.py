@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from patchwords.cli.options import Device, Heads, Image, Json, Mirror, Offline, Quiet, Set, pair
+from patchwords.cli.options import Device, Heads, Image, Json, Mirror, Offline, Quiet, Set, numbers, pair
 from patchwords.errors import UsageError
 
 if TYPE_CHECKING:
@@ -111,17 +111,6 @@ def evaluate(
     finally:
         bars.close()
     told()
-
-
-def numbers(option: str, text: str | None, kind: type[int] | type[float]) -> tuple[float, ...] | None:
-    """`1,5,10` as numbers."""
-    if text is None:
-        return None
-    try:
-        return tuple(kind(word) for word in text.split(","))
-    except ValueError:
-        example = "1,5,10" if kind is int else "0.01,0.03"
-        raise UsageError(f"{option} {text!r} is no list of numbers: write them with commas, as {example}") from None
 
 
 def _refuse(given: Mapping[str, object], reason: str) -> None:

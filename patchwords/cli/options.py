@@ -4,6 +4,8 @@ from typing import Annotated
 
 import typer
 
+from patchwords.errors import UsageError
+
 Json = Annotated[bool, typer.Option("--json", help="One JSON object a line on stdout, nothing else.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Only the result: no progress, no remarks.")]
 Set = Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; may be repeated.")]
@@ -21,3 +23,14 @@ def pair(text: str | None) -> tuple[int, int] | None:
     from patchwords.settings import size
 
     return None if text is None else size(text)
+
+
+def numbers(option: str, text: str | None, kind: type[int] | type[float]) -> tuple[float, ...] | None:
+    """`1,5,10` as numbers."""
+    if text is None:
+        return None
+    try:
+        return tuple(kind(word) for word in text.split(","))
+    except ValueError:
+        example = "1,5,10" if kind is int else "0.01,0.03"
+        raise UsageError(f"{option} {text!r} is no list of numbers: write them with commas, as {example}") from None
