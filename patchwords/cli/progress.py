@@ -13,7 +13,7 @@ from patchwords.cli.output import Output, size
 if TYPE_CHECKING:
     from patchwords.training.watch import Moment
 
-PLACE = ("kind", "step", "epoch")  # in a row of metrics, where it stands
+PLACE = ("kind", "step", "epoch", "seconds")  # in a row of metrics, where it stands
 PAUSE = 10.0  # seconds between plain lines about the same work
 
 

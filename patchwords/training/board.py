@@ -6,6 +6,8 @@ from typing import Any
 
 from patchwords.errors import UsageError
 
+PLACE = ("step", "epoch", "seconds")  # of a line; TensorBoard has a time of its own beside every scalar
+
 
 def board(folder: Path) -> Callable[[dict[str, Any]], None]:
     """Writes the numbers of a line of metrics as scalars named train/loss, val/accuracy and so on."""
@@ -17,7 +19,7 @@ def board(folder: Path) -> Callable[[dict[str, Any]], None]:
 
     def write(row: dict[str, Any]) -> None:
         for name, value in row.items():
-            if isinstance(value, int | float) and name not in ("step", "epoch"):
+            if isinstance(value, int | float) and name not in PLACE:
                 writer.add_scalar(f"{row['kind']}/{name}", value, row["step"])
         writer.flush()
 

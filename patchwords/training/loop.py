@@ -200,8 +200,8 @@ class Loop:
         speed, waiting = self.clock.lap()
         epoch, rate = self.state.step / self.per_epoch, self.lr * self.plan.rate(self.state.step - 1)
         self.names, self.state.counted = [], 0
-        row = {"kind": "train", "step": self.state.step, "epoch": round(epoch, 6), **means, "lr": rate}
-        self.keeper.row(row | {"images_per_second": round(speed, 2), "waiting": round(waiting, 4)})
+        paces = {"images_per_second": round(speed, 2), "waiting": round(waiting, 4)}
+        self.keeper.row(self._place("train") | means | {"lr": rate} | paces)
         left = (self.total - self.state.step) * self.update.batch / speed
         self.watcher.moment(
             Moment(
@@ -216,6 +216,12 @@ class Loop:
                 seconds_left=left,
             )
         )
+
+    def _place(self, kind: str) -> dict[str, Any]:
+        """What a line of metrics begins with: where in the run it stands."""
+        step = self.state.step
+        epoch, seconds = round(step / self.per_epoch, 6), round(self.clock.seconds(), 3)
+        return {"kind": kind, "step": step, "epoch": epoch, "seconds": seconds}
 
     def _totals(self) -> dict[str, float]:
         """The sums of the metrics since the last row, over all processes."""
@@ -238,7 +244,7 @@ class Loop:
             self.keeper.hold()
         state.evaluated, state.waited = state.step, 0 if better else state.waited + 1
         state.stopped = bool(self.patience) and state.waited >= self.patience
-        row = {"kind": "val", "step": state.step, "epoch": round(state.step / self.per_epoch, 6), **scores}
+        row = self._place("val") | scores
         self.keeper.row(row)
         self.watcher.scored(row, better and self.best != LAST)
         if state.stopped or state.step >= self.total:

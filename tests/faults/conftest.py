@@ -46,7 +46,7 @@ mix = { mixup = 0.8, cutmix = 1.0 }
 """
 KEPT = ("model", "optimizer", "average", "objective")  # of a checkpoint; its `best` is the model of the run
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-TIMES = ("images_per_second", "waiting")  # what a line of metrics tells of the clock
+TIMES = ("seconds", "images_per_second", "waiting")  # what a line of metrics tells of the clock
 
 
 @pytest.fixture(scope="session")

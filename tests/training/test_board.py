@@ -38,7 +38,7 @@ def writer(monkeypatch: pytest.MonkeyPatch) -> type[Writer]:
 
 def test_every_number_of_a_row_becomes_a_scalar_under_its_kind(writer: type[Writer], tmp_path: Path) -> None:
     write = board(tmp_path)
-    write({"kind": "train", "step": 12, "epoch": 0.5, "loss": 1.25, "lr": 1e-3})
+    write({"kind": "train", "step": 12, "epoch": 0.5, "seconds": 2.5, "loss": 1.25, "lr": 1e-3})
     write({"kind": "val", "step": 24, "epoch": 1.0, "accuracy": 0.5, "count": 7})
     (made,) = writer.made
     assert made.folder == str(tmp_path / "tensorboard")

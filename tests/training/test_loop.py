@@ -1,6 +1,7 @@
 """One loop: from any step to the same rows, calls and bits, whatever stops it on the way."""
 
 import copy
+import itertools
 import math
 import signal
 from collections.abc import Callable, Generator
@@ -233,9 +234,8 @@ class Run:
 
     def told(self) -> list[dict[str, Any]]:
         """The rows without what a clock says."""
-        return [
-            {key: row[key] for key in row if key not in ("images_per_second", "waiting")} for row in self.shelf.rows
-        ]
+        times = ("seconds", "images_per_second", "waiting")
+        return [{key: row[key] for key in row if key not in times} for row in self.shelf.rows]
 
     def end(self) -> dict[str, Any]:
         """All that a run ends with."""
@@ -512,6 +512,27 @@ def test_seconds_are_counted_over_all_processes() -> None:
     with pytest.raises(StoppedError):
         loop.run()
     assert 100 < run.shelf.saved[-1]["state"]["seconds"] < 110
+
+
+def test_every_row_tells_the_seconds_which_go_on_after_a_resume(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+
+    def second() -> float:
+        now[0] += 1.0
+        return now[0]
+
+    monkeypatch.setattr("patchwords.training.clock.time", SimpleNamespace(monotonic=second))
+    run = Run()
+    loop = run.process()
+    stop_at(9, signal.SIGTERM)(run, loop)
+    with pytest.raises(StoppedError):
+        loop.run()
+    now[0] += 1e6  # nobody trains meanwhile
+    run.process().run()
+    assert [row["kind"] for row in run.shelf.rows].count("val") == len(DUE)
+    seconds = [row["seconds"] for row in run.shelf.rows]
+    assert all(before < after for before, after in itertools.pairwise(seconds))
+    assert seconds[-1] < run.shelf.saved[-1]["state"]["seconds"] < 1e6
 
 
 # Numbers that are none

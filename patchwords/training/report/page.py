@@ -15,7 +15,7 @@ from patchwords.pages.wording import duration, memory, percent, short, whole
 from patchwords.training.report import figures, history
 from patchwords.training.report.figures import Curve, Unit
 from patchwords.training.report.headline import header
-from patchwords.training.report.history import History, is_number, series
+from patchwords.training.report.history import PLACE, History, is_number, series
 from patchwords.weights.files import writing
 
 COSTS = ("seconds", "images", "peak_memory")  # of run.json, told under Cost
@@ -25,7 +25,7 @@ CURVES: tuple[tuple[str, str, Unit], ...] = (
     ("lr", "Learning rate", "power"),
     ("images_per_second", "Images a second", "speed"),
 )
-UNDRAWN = ("kind", "step", "epoch", "norm", "waiting", *(key for key, _, _ in CURVES))
+UNDRAWN = (*PLACE, "norm", "waiting", *(key for key, _, _ in CURVES))
 
 
 def write_report(run: Path, *, thumbnails: Callable[[int], bytes], names: Sequence[str] = (), title: str = "") -> Path:

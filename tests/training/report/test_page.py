@@ -151,12 +151,21 @@ def metrics(epochs: int, evaluated: bool) -> list[dict[str, Any]]:
             "lr": 1e-3,
             "images_per_second": 900.0 + step,
             "waiting": 0.1,
+            "seconds": 2.5 * step,
         }
         rows.append({"kind": "train", "step": step, "epoch": step / 4, **row})
         if evaluated and step % 4 == 0:
             accuracy = 0.5 + 0.1 * (step == 8)
             rows.append(
-                {"kind": "val", "step": step, "epoch": step / 4, "loss": 1.0, "accuracy": accuracy, "top5": 1.0}
+                {
+                    "kind": "val",
+                    "step": step,
+                    "epoch": step / 4,
+                    "seconds": 2.5 * step + 1,
+                    "loss": 1.0,
+                    "accuracy": accuracy,
+                    "top5": 1.0,
+                }
             )
     return rows
 
@@ -355,6 +364,7 @@ def test_a_run_without_labels_says_so_and_shows_what_its_objective_logs(tmp_path
     assert drawn == [f"{what} over the epochs" for what in ("Loss", "Learning rate", "Images a second", "Code usage")]
     assert "Accuracy" not in page.text
     assert "Code usage 0.37 validation" in page.text  # the last one, of step 12
+    assert "Seconds" not in page.text
     assert "The dotted line" not in page.text  # no evaluation was the best
 
 
