@@ -93,7 +93,7 @@ class Recipe:
     parts: dict[str, Any] = field(default_factory=dict)
     weights: str = ""
     image: tuple[int, int] | None = None
-    positions: Convention = "paper"
+    positions: Literal[Convention, "anew"] = "paper"  # how those of the weights are resampled, or none of them taken
     objective: ObjectiveKind = field(default_factory=Supervised)
     data: DataRecipe = field(default_factory=DataRecipe)
     batch: int | Literal["auto"] = 64

@@ -18,6 +18,7 @@ from patchwords.ops import draws
 from patchwords.training.recipe import Recipe
 from patchwords.weights import biases
 from patchwords.weights import card as cards
+from patchwords.weights.adapt import is_position
 from patchwords.weights.card import Card
 from patchwords.weights.checkpoint import open_checkpoint
 from patchwords.weights.load import card_of, load
@@ -47,14 +48,7 @@ def _built(recipe: Recipe, data: Data, names: tuple[str, ...]) -> tuple[Model, C
 
 def _loaded(recipe: Recipe, data: Data, names: tuple[str, ...]) -> tuple[Model, Card]:
     parts = settings.dotted(recipe.parts)
-    model = load(
-        recipe.weights,
-        classes=names,
-        image=recipe.image,
-        channels=_channels(data),
-        positions=recipe.positions,
-        **{key: parts[key] for key in FITTED if key in parts},
-    )
+    model = _fitted(recipe, data, names, parts)
     card, state = card_of(model), dict(model.state_dict())
     config = _named(recipe, card.model) if recipe.model else card.model
     if _is_other_head(recipe, names):  # section 3.2: removed, and one of zeros put in its place
@@ -63,8 +57,11 @@ def _loaded(recipe: Recipe, data: Data, names: tuple[str, ...]) -> tuple[Model, 
     config = _changed(config, parts)
     torch.manual_seed(draws.seed("initial", recipe.seed))
     changed = config.build()
+    fresh, state = changed.state_dict(), biases.spread(state, config)
+    if recipe.positions == "anew":
+        state = _placed_anew(fresh, state)
     try:
-        changed.load_state_dict(_ended(changed.state_dict(), biases.spread(state, config)))
+        changed.load_state_dict(_ended(fresh, state))
     except RuntimeError as error:
         reason = str(error).partition("\n")[2].strip().partition("\n")[0]
         what = f"{recipe.model} and parts {recipe.parts}" if recipe.model else f"parts {recipe.parts}"
@@ -72,11 +69,34 @@ def _loaded(recipe: Recipe, data: Data, names: tuple[str, ...]) -> tuple[Model, 
     return changed, replace(card, model=config)
 
 
+def _fitted(recipe: Recipe, data: Data, names: tuple[str, ...], parts: Mapping[str, Any]) -> Model:
+    """The model of the weights, for the data's classes and channels and the recipe's picture, patch and window."""
+    return load(
+        recipe.weights,
+        classes=names,
+        image=recipe.image,
+        channels=_channels(data),
+        positions="paper" if recipe.positions == "anew" else recipe.positions,  # then none of them is kept
+        **{key: parts[key] for key in FITTED if key in parts},
+    )
+
+
 def _changed(config: Config, parts: Mapping[str, Any]) -> Config:
     try:
         return settings.change(config, parts)
     except UsageError as error:
         raise UsageError(f"parts of a {config.kind}: {error} (--set parts={{}} leaves all as they are)") from None
+
+
+def _placed_anew(fresh: Mapping[str, Tensor], state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The weights with all positions as the model starts with them, whatever they were and on whatever grid."""
+    positions = {name: tensor for name, tensor in fresh.items() if is_position(name)}
+    if not positions:
+        raise UsageError(
+            'positions "anew" has nothing to start anew, the model has no positions that are learned: '
+            "leave positions as they are, or give weights and parts of a model that learns some"
+        )
+    return {name: tensor for name, tensor in state.items() if not is_position(name)} | positions
 
 
 def _ended(fresh: Mapping[str, Tensor], state: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -29,6 +29,7 @@ LINES = (  # tables that run along one axis
 WINDOWS = "stages.{s}.blocks.{b}.attention.offsets.table"
 TABLES = ("embed.position.table", "encoder.position.tables.{i}.table")
 BIASES = ("encoder.blocks.{i}.attention.offsets.table", "encoder.position.bias.table")
+POSITIONS = (*TABLES, *LINES, *BIASES, WINDOWS)
 
 
 def adapt(state: Mapping[str, Tensor], old: Config, new: Config, positions: Convention = "paper") -> State:
@@ -86,6 +87,11 @@ def resized(name: str, tensor: Tensor, target: Tensor, old: Config, new: Config,
     if _is_among(LINES, name):
         return resample_line(tensor, target.shape[0])
     return tensor
+
+
+def is_position(name: str) -> bool:
+    """Whether a parameter says where a patch is, in any model."""
+    return _is_among(POSITIONS, name)
 
 
 def _is_among(templates: tuple[str, ...], name: str) -> bool:

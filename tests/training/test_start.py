@@ -15,12 +15,22 @@ from patchwords.data.preprocess import IMAGENET, Preprocess
 from patchwords.data.sources.arrays import Arrays
 from patchwords.data.sources.source import Data
 from patchwords.errors import ModelError, UsageError
-from patchwords.layers.pool import ClassToken
-from patchwords.layers.position import Fixed1D, Learned1D, NoPosition, RelativeBias
+from patchwords.layers.pool import ClassToken, Mean
+from patchwords.layers.position import (
+    Fixed1D,
+    Learned1D,
+    Learned2D,
+    NoPosition,
+    Position,
+    Relative,
+    RelativeBias,
+    SinCos2D,
+)
 from patchwords.models.build import configure
 from patchwords.models.names import Config
 from patchwords.models.swin import SwinConfig
 from patchwords.models.vit import ViTConfig
+from patchwords.ops import draws
 from patchwords.ops.resampling import resample_table
 from patchwords.training.recipe import DataRecipe, Recipe, read
 from patchwords.training.start import begin
@@ -336,6 +346,89 @@ def test_other_channels_are_mixed_into_the_first_kernel(weights: Path) -> None:
     model, card = begin(Recipe(weights=str(weights)), data_of(channels=5))
     assert model.config.channels == 5
     assert len(card.preprocess.mean) == 5
+
+
+# Positions anew
+
+AXIAL = replace(TINY, encoder="axial", special=(), pool=Mean())
+LEARNED: list[Position] = [
+    Learned1D(),
+    Learned1D(over="patches"),
+    Learned1D(at="every"),
+    Learned1D(at="shared"),
+    Learned2D(),
+    Learned2D(at="every"),
+    Relative(),
+    RelativeBias(),
+    RelativeBias(at="shared"),
+]
+PLACED: list[Config] = [
+    *(replace(TINY, position=position) for position in LEARNED),
+    replace(AXIAL, position=Learned2D(at="every")),
+    replace(AXIAL, position=Relative()),
+    SwinConfig(depths=(2, 2), heads=(1, 2), width=16, window=(2, 2), image=(16, 16), classes=7),
+]
+SEED = 3
+
+
+def new(config: Config) -> dict[str, Tensor]:
+    """The weights of a new model, by the seed of a run."""
+    torch.manual_seed(draws.seed("initial", SEED))
+    return dict(config.build().state_dict())
+
+
+def said(config: Config) -> str:
+    position = getattr(config, "position", None)
+    return f"{config.kind} {getattr(config, 'encoder', '')} {position.kind} {position.at}" if position else config.kind
+
+
+@pytest.mark.parametrize("image", [(16, 16), (32, 48)], ids=["the same size", "another size"])
+@pytest.mark.parametrize("config", PLACED, ids=said)
+def test_positions_anew_are_a_new_models_and_all_else_is_the_weights(
+    native: Callable[..., Path], config: Config, image: tuple[int, int]
+) -> None:
+    usual = Recipe(weights=str(native(config)), image=image, seed=SEED)
+    model, card = begin(replace(usual, positions="anew"), data_of())
+    before, after = begin(usual, data_of())[0].state_dict(), model.state_dict()
+    tables = {name for name in after if "position" in name or "offsets" in name}
+    assert {name for name in after if not torch.equal(after[name], before[name])} == tables
+    fresh = new(card.model)
+    assert all(torch.equal(after[name], fresh[name]) for name in tables)
+    assert all(each.requires_grad for each in model.parameters())
+    assert card == begin(usual, data_of())[1]
+
+
+def test_positions_anew_may_be_of_another_kind(native: Callable[..., Path]) -> None:
+    """What could not be resampled need not be: the weights may have had other positions, or none."""
+    for before, kind, table in (
+        (Learned1D(), "learned-2d", "embed.position.rows"),
+        (Learned1D(at="every"), "relative-bias", "encoder.blocks.1.attention.offsets.table"),
+        (NoPosition(), "learned-1d", "embed.position.table"),
+    ):
+        path = native(replace(TINY, position=before))
+        recipe = Recipe(weights=str(path), parts={"position.kind": kind}, seed=SEED)
+        with pytest.raises(ModelError, match="do not fit the weights"):
+            begin(recipe, data_of())
+        model, card = begin(replace(recipe, positions="anew"), data_of())
+        assert torch.equal(model.state_dict()[table], new(card.model)[table])
+
+
+def test_positions_anew_that_are_fixed_are_those_of_the_new_grid(native: Callable[..., Path]) -> None:
+    path = native(replace(TINY, position=Fixed1D()))
+    recipe = Recipe(weights=str(path), image=(24, 24), positions="anew")
+    model, card = begin(recipe, data_of())
+    table = "embed.position.table"
+    assert torch.equal(model.get_parameter(table), new(card.model)[table])
+    assert not model.get_parameter(table).requires_grad
+
+
+def test_positions_anew_of_a_model_that_learns_none_are_refused(
+    native: Callable[..., Path], small_configs: dict[str, Config]
+) -> None:
+    nowhere: list[Config] = [replace(TINY, position=NoPosition()), replace(TINY, position=SinCos2D())]
+    for config in (*nowhere, small_configs["resnet post"]):
+        with pytest.raises(UsageError, match='positions "anew" has nothing to start anew'):
+            begin(Recipe(weights=str(native(config)), positions="anew"), data_of())
 
 
 # Another model than was named

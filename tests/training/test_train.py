@@ -132,6 +132,23 @@ def test_other_pieces_on_resume_are_said_and_refused_where_the_same_bits_are_wan
         train(resume=tmp_path / "run", change={"micro": 2}, device="cpu", deterministic=True)
 
 
+def test_positions_that_started_anew_go_on_after_a_resume(data: Path, tmp_path: Path) -> None:
+    tiny(data, tmp_path / "before")
+    changes = {"weights": str(tmp_path / "before"), "image": [12, 12], "positions": "anew"}
+    whole = tiny(data, tmp_path / "whole", **changes)
+
+    class Stop(Notes):
+        def step(self, done: int, total: int) -> None:
+            if done == 2:
+                os.kill(os.getpid(), signal.SIGTERM)
+
+    with pytest.raises(StoppedError):
+        tiny(data, tmp_path / "stopped", Stop(), **changes)
+    assert read(tmp_path / "stopped" / "recipe.toml").positions == "anew"
+    found = train(resume=tmp_path / "stopped", device="cpu").model.state_dict()
+    assert all(torch.equal(found[name], tensor) for name, tensor in whole.model.state_dict().items())
+
+
 def test_a_frozen_body_does_not_drop_out(data: Path, tmp_path: Path) -> None:
     seen: list[bool] = []
     before = patchwords.layers.mlp.MLP.forward  # type: ignore[attr-defined]

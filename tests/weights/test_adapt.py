@@ -32,7 +32,7 @@ from patchwords.models.resnet import ResNetConfig
 from patchwords.models.sizes import Size
 from patchwords.models.vit import ViTConfig
 from patchwords.ops.resampling import Convention, resample_line, resample_table
-from patchwords.weights.adapt import adapt, mix_channels, shapes
+from patchwords.weights.adapt import adapt, is_position, mix_channels, shapes
 
 Fill = Callable[[Config], dict[str, Tensor]]
 
@@ -73,6 +73,14 @@ def test_positions_of_every_kind_fit_another_picture_and_nothing_else_changes(
     model = new.build()
     model.load_state_dict(adapted)
     assert model(torch.zeros(1, 3, *image)).isfinite().all()
+
+
+@positions
+def test_positions_are_the_parameters_that_a_model_without_them_does_not_have(
+    position: Position, tiny: ViTConfig
+) -> None:
+    placed, bare = (shapes(replace(tiny, position=each)).keys() for each in (position, NoPosition()))
+    assert {name for name in placed if is_position(name)} == placed - bare
 
 
 @positions

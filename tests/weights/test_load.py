@@ -254,6 +254,7 @@ def test_a_published_name_is_fetched_and_its_card_says_whence(
     ("options", "sentence"),
     [
         ({"positions": "bicubik"}, "did you mean bicubic"),
+        ({"positions": "anew"}, "positions 'anew' is no convention"),
         ({"classes": "abc"}, "no list of different names"),
         ({"classes": ["a", "a"]}, "no list of different names"),
         ({"patch": "8"}, "patch: '8' is not a whole number"),
