@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from patchwords.evaluation.evaluate import evaluate as evaluate
     from patchwords.models.build import build as build
     from patchwords.serve.predictor import Predictor as Predictor
+    from patchwords.studies.study import study as study
     from patchwords.training.train import train as train
     from patchwords.weights.load import load as load
     from patchwords.weights.load import save as save
@@ -19,6 +20,7 @@ _HOMES = {
     "load": "patchwords.weights.load",
     "Predictor": "patchwords.serve.predictor",
     "save": "patchwords.weights.load",
+    "study": "patchwords.studies.study",
     "train": "patchwords.training.train",
 }
 

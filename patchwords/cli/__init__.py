@@ -24,6 +24,7 @@ VERBS = (
     "export",
     "hub",
     "serve",
+    "study",
     "bench",
 )  # each the name of a module here, whose function of that name is the command
 

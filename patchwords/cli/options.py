@@ -1,10 +1,12 @@
 """Options that several commands share, each written once."""
 
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 
 from patchwords.errors import UsageError
+
+Number = TypeVar("Number", int, float)
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON object a line on stdout, nothing else.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Only the result: no progress, no remarks.")]
@@ -25,7 +27,7 @@ def pair(text: str | None) -> tuple[int, int] | None:
     return None if text is None else size(text)
 
 
-def numbers(option: str, text: str | None, kind: type[int] | type[float]) -> tuple[float, ...] | None:
+def numbers(option: str, text: str | None, kind: type[Number]) -> tuple[Number, ...] | None:
     """`1,5,10` as numbers."""
     if text is None:
         return None

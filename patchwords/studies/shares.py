@@ -1,5 +1,6 @@
 """Who may see which pictures: those to learn from, those to choose by, and those that judge once, at the very end."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -8,7 +9,8 @@ import numpy as np
 from patchwords.data.sources.names import listed, printable
 from patchwords.data.sources.source import Data, Joined, Source, Subset
 from patchwords.data.sources.split import Indices, Split, split
-from patchwords.errors import DataError
+from patchwords.errors import DataError, UsageError
+from patchwords.ops import draws
 
 FIFTH = Split(share=0.2, seed=0)
 
@@ -63,3 +65,52 @@ def _kept(data: Data, numbers: Indices) -> Iterable[str]:
     if len(missing := np.setdiff1d(data.train.labels, data.train.labels[numbers])):
         names = listed(data.classes[label] for label in missing)
         yield f"{data.name}: none of the {len(numbers):,} pictures shows {len(missing)} of the classes ({names})"
+
+
+def portion(data: Data, share: float) -> Data:
+    """The same data with a share of each class to learn from, one picture at least; smaller ones are within larger."""
+    if share == 1:
+        return data
+    if not 0 < share < 1:
+        raise UsageError(f"share {share} of the pictures is not above 0 and at most 1: 0.1 is a tenth")
+    labels = data.train.labels
+    classes = [np.flatnonzero(labels == label) for label in range(len(data.classes))]
+    kept = [numbers[_first(name, len(numbers), share)] for name, numbers in zip(data.classes, classes, strict=True)]
+    return replace(data, train=Subset(data.train, np.sort(np.concatenate(kept))))
+
+
+def _first(name: str, count: int, share: float) -> Indices:
+    """Those that come first in the order of this class; the address holds its name, so other classes do not matter."""
+    return draws.permutation(f"portion {name!a}", 0, of=count)[: math.ceil(share * count)]
+
+
+def halves(data: Data) -> tuple[Data, Data]:
+    """The first half of the classes and the others: two tasks that have no class in common."""
+    count = len(data.classes)
+    if count < 4:
+        raise DataError(
+            f"{printable(data.name)} has {count} classes, too few to learn from some of them and to be judged by "
+            "others: give pictures of at least 4 classes, or other pictures to be judged by with --target"
+        )
+    middle = (count + 1) // 2
+    return _only(data, 0, middle), _only(data, middle, count)
+
+
+def _only(data: Data, start: int, stop: int) -> Data:
+    """The pictures of some neighbouring classes, and no others."""
+    names = data.classes[start:stop]
+    return replace(
+        data,
+        name=f"{data.name}, {len(names)} classes from {printable(names[0])} on",
+        classes=names,
+        train=_within(data.train, start, stop),
+        val=_within(data.val, start, stop),
+        notes=(),
+    )
+
+
+def _within(source: Source, start: int, stop: int) -> Source:
+    """The pictures whose labels are from `start` up to `stop`, which count from 0 then."""
+    kept = Subset(source, np.flatnonzero((source.labels >= start) & (source.labels < stop)))
+    kept.labels = kept.labels - start
+    return kept

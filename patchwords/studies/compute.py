@@ -1,0 +1,30 @@
+"""What a training costs, as Table 6 and Figure 5 count it: two operations for a multiply-add, forward and backward."""
+
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from patchwords.models.build import blank
+from patchwords.models.names import Config
+from patchwords.training.groups import freeze
+
+EXA = 1e18
+
+
+def a_picture(config: Config, frozen: str = "") -> int:
+    """Operations to learn from one picture, counted on the meta device; what is frozen needs no gradients."""
+    model = blank(config).to("meta")
+    freeze(model, frozen)
+    images = torch.empty(1, config.channels, *config.image, device="meta")
+    with FlopCounterMode(display=False) as counter:
+        model(images).sum().backward()
+    return counter.get_total_flops()
+
+
+def training(config: Config, pictures: int, frozen: str = "") -> float:
+    """ExaFLOPs of a training that is shown so many pictures, those that it sees again counted again."""
+    return a_picture(config, frozen) * pictures / EXA
+
+
+def parameters(config: Config) -> int:
+    """Of the whole model."""
+    return sum(parameter.numel() for parameter in blank(config).parameters())

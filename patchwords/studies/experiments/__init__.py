@@ -1,0 +1,1 @@
+"""One file for each of the paper's studies."""

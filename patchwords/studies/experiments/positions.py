@@ -1,0 +1,96 @@
+"""Table 8: kinds of positions, at the stem, in every layer, and in every layer but shared."""
+
+# ruff: noqa: RUF001  (Chinese has commas of its own)
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from patchwords.pages.both import Both
+from patchwords.studies.cell import Cell
+from patchwords.studies.experiment import Experiment, Finding
+from patchwords.studies.figure import Line, Panel, Point
+from patchwords.studies.ground import Ground
+from patchwords.studies.results import Measure, Results, apart
+from patchwords.studies.wording import NOTHING, beside, sentence, verdict
+
+STEM, EVERY, SHARED = "at the stem", "every layer", "every layer, shared"
+NONE = "none"
+TABLE_8: dict[tuple[str, str], dict[str, Any]] = {
+    (NONE, STEM): {"kind": "none"},
+    ("1-D", STEM): {"kind": "learned-1d", "at": "stem"},
+    ("1-D", EVERY): {"kind": "learned-1d", "at": "every"},
+    ("1-D", SHARED): {"kind": "learned-1d", "at": "shared"},
+    ("2-D", STEM): {"kind": "learned-2d", "at": "stem"},
+    ("2-D", EVERY): {"kind": "learned-2d", "at": "every"},
+    ("2-D", SHARED): {"kind": "learned-2d", "at": "shared"},
+    ("relative", STEM): {"kind": "relative"},
+}
+PAPER = Both(
+    "without positions a model is clearly worse, and which kind it has hardly matters",
+    "没有位置嵌入的模型明显更差，而用哪一种几乎没有区别",
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Positions(Experiment):
+    """The same model with each kind of positions."""
+
+    name: ClassVar[str] = "positions"
+    of: ClassVar[str] = "Table 8"
+    title: ClassVar[Both] = Both("Positions", "位置嵌入")
+    question: ClassVar[Both] = Both(
+        "Must a model know where its patches are, and how is it best told?",
+        "模型需要知道图像块的位置吗？怎样告诉它最好？",
+    )
+    model: str
+
+    def cells(self, ground: Ground, seeds: Sequence[int]) -> Iterator[Cell]:
+        for seed in seeds:
+            for (kind, place), part in TABLE_8.items():
+                at = {"model": self.model, "positions": kind, "where": place}
+                yield ground.learn(at, seed, {"parts": {"position": part}})
+
+    def panels(self, results: Results) -> list[Panel]:
+        return [
+            self._panel(results, "A few pictures of each class", "few_shot"),
+            self._panel(results, "The classes it learned", "accuracy"),
+        ]
+
+    def _panel(self, results: Results, title: str, score: str) -> Panel:
+        lines = []
+        for column in (STEM, EVERY, SHARED):
+            found = [(kind, _measure(results, score, kind, place)) for kind, place in TABLE_8 if place == column]
+            lines.append(Line(name=column, points=[Point(kind, measure) for kind, measure in found if measure]))
+        return Panel(title=title, across="positions", lines=lines, scale="names")
+
+    def finding(self, results: Results) -> Finding:
+        every = {key: _measure(results, "few_shot", *key) for key in TABLE_8}
+        without = every.pop((NONE, STEM))
+        kinds = {key: measure for key, measure in every.items() if measure}
+        if not without or not kinds:
+            return Finding(NOTHING, verdict(None, PAPER))
+        best, worst = (choose(kinds, key=lambda key: kinds[key].mean) for choose in (max, min))
+        here = sentence(
+            beside(
+                Both(f"the best kind ({_named(best)})", f"最好的一种（{_named(best)}）"),
+                kinds[best],
+                Both("no positions", "没有位置嵌入"),
+                without,
+            ),
+            Both(
+                f"the least good kind ({_named(worst)}) has {kinds[worst]}",
+                f"最差的一种（{_named(worst)}）为 {kinds[worst]}",
+            ),
+        )
+        clear, alike = apart(kinds[worst], without), apart(kinds[best], kinds[worst]) == 0
+        agrees = None if clear == 0 else clear > 0 and alike
+        return Finding(here, verdict(agrees, PAPER))
+
+
+def _measure(results: Results, score: str, kind: str, place: str) -> Measure | None:
+    return results.measure(score, stage="pre-training", positions=kind, where=place)
+
+
+def _named(key: tuple[str, str]) -> str:
+    return ", ".join(key)

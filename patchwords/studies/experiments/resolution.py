@@ -1,0 +1,69 @@
+"""Section 3.2: fine-tuning with larger pictures, with the positions resampled or learned anew."""
+
+# ruff: noqa: RUF001  (Chinese has commas of its own)
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from patchwords.pages.both import Both
+from patchwords.studies.cell import Cell
+from patchwords.studies.experiment import Experiment, Finding
+from patchwords.studies.figure import Line, Panel, Point
+from patchwords.studies.ground import Ground
+from patchwords.studies.results import Measure, Results, apart
+from patchwords.studies.wording import NOTHING, beside, sentence, verdict
+
+SAME, RESAMPLED, ANEW = "same size", "larger, resampled", "larger, anew"
+PAPER = Both(
+    "it is often beneficial to fine-tune at a higher resolution, and the learned positions must be resampled for it",
+    "以更高分辨率微调往往有益，而学到的位置嵌入需要为此重采样",
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Resolution(Experiment):
+    """One model, fine-tuned three times."""
+
+    name: ClassVar[str] = "resolution"
+    of: ClassVar[str] = "Section 3.2"
+    title: ClassVar[Both] = Both("Resolution", "分辨率")
+    question: ClassVar[Both] = Both(
+        "Does it help to fine-tune with larger pictures, and are the positions of any use there?",
+        "用更大的图像微调有帮助吗？原来的位置嵌入在那里还有用吗？",
+    )
+    model: str
+    larger: int
+
+    def cells(self, ground: Ground, seeds: Sequence[int]) -> Iterator[Cell]:
+        for seed in seeds:
+            learned = ground.learn({"model": self.model}, seed)
+            yield learned
+            yield ground.tune(learned, {"pictures": SAME})
+            yield ground.tune(learned, {"pictures": RESAMPLED}, {"image": self.larger})
+            yield ground.tune(learned, {"pictures": ANEW}, {"image": self.larger, "positions": "anew"})
+
+    def panels(self, results: Results) -> list[Panel]:
+        found = [(way, _measure(results, way)) for way in (SAME, RESAMPLED, ANEW)]
+        line = Line(name="fine-tuned", points=[Point(way, measure) for way, measure in found if measure])
+        return [Panel(title="Fine-tuned", across="pictures and positions", lines=[line], scale="names")]
+
+    def finding(self, results: Results) -> Finding:
+        same, resampled, anew = (_measure(results, way) for way in (SAME, RESAMPLED, ANEW))
+        if not (same and resampled and anew):
+            return Finding(NOTHING, verdict(None, PAPER))
+        larger = Both(
+            f"fine-tuning at {self.larger} pixels with resampled positions",
+            f"以 {self.larger} 像素、重采样的位置嵌入微调",
+        )
+        here = sentence(
+            beside(larger, resampled, Both("the size that it learned with", "原来的大小"), same),
+            Both(f"with positions learned anew it has {anew}", f"重新学习位置嵌入则为 {anew}"),
+        )
+        signs = (apart(resampled, same), apart(resampled, anew))
+        agrees = False if -1 in signs else True if 1 in signs else None
+        return Finding(here, verdict(agrees, PAPER))
+
+
+def _measure(results: Results, way: str) -> Measure | None:
+    return results.measure("accuracy", stage="fine-tuning", pictures=way)

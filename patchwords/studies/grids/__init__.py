@@ -1,0 +1,1 @@
+"""Grids of studies, one for each kind of pictures."""

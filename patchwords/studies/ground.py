@@ -1,0 +1,81 @@
+"""What a study stands on: pictures to learn from first, pictures to be judged by, models, and how they are trained."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from patchwords import settings
+from patchwords.data.sources.source import Data
+from patchwords.studies.cell import At, Cell, Stage
+from patchwords.studies.grid import Grid
+from patchwords.studies.shares import portion
+from patchwords.training import recipe as recipes
+from patchwords.training.recipe import Recipe
+
+# Every training is judged once, after its last step: nothing is chosen by the pictures that judge.
+ONCE = {"evaluate": "100%", "best": "last", "patience": 0}
+ANEW = {"parts.head": {"kind": "linear"}}  # a head of zeros for what is fine-tuned (section 3.2)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Ground:
+    """`first` is learned from, and judges what has; then `target` is, and judges what was fine-tuned."""
+
+    first: Data
+    first_from: str  # what finds it again
+    target: Data
+    target_from: str
+    grid: Grid
+    weights: str = ""  # that are asked about, in the study of any weights
+
+    def learn(self, at: At, seed: int, change: Mapping[str, Any] | None = None, share: float = 1.0) -> Cell:
+        """From scratch on a share of the first pictures; the features are judged by a few pictures of the target."""
+        member = self.grid.member(str(at["model"]))
+        recipe = self._recipe(seed, {"model": member.model}, self.grid.learn, member.both, member.learn, change)
+        return Cell(
+            stage="pre-training",
+            at=at,
+            seed=seed,
+            recipe=recipe,
+            data=portion(self.first, share),
+            called=self.first_from,
+            shots=self.grid.shots,
+            frozen=self.target,
+        )
+
+    def tune(
+        self, after: Cell, at: At | None = None, change: Mapping[str, Any] | None = None, share: float = 1.0
+    ) -> Cell:
+        """What a cell has learned, fine-tuned to a share of the target."""
+        member = self.grid.member(str(after.at["model"]))
+        recipe = self._recipe(after.seed, self.grid.tune, member.both, member.tune, ANEW, change)
+        return self._judged("fine-tuning", {**after.at, **(at or {})}, recipe, share, after)
+
+    def adopt(self, at: At, seed: int, change: Mapping[str, Any] | None = None) -> Cell:
+        """The weights that are asked about, fine-tuned to the target."""
+        recipe = self._recipe(seed, self.grid.tune, {"weights": self.weights}, ANEW, change)
+        return self._judged("fine-tuning", at, recipe)
+
+    def scratch(self, at: At, seed: int, change: Mapping[str, Any] | None = None, share: float = 1.0) -> Cell:
+        """A share of the target's pictures alone, with nothing learned before."""
+        member = self.grid.member(str(at["model"]))
+        recipe = self._recipe(seed, {"model": member.model}, self.grid.learn, member.both, member.learn, change)
+        return self._judged("from scratch", at, recipe, share)
+
+    def _judged(self, stage: Stage, at: At, recipe: Recipe, share: float = 1.0, after: Cell | None = None) -> Cell:
+        return Cell(
+            stage=stage,
+            at=at,
+            seed=recipe.seed,
+            recipe=recipe,
+            data=portion(self.target, share),
+            called=self.target_from,
+            after=after,
+        )
+
+    def _recipe(self, seed: int, *tables: Mapping[str, Any] | None) -> Recipe:
+        """The grid's recipe with one table over the other, and what holds for every training."""
+        changes: dict[str, Any] = {}
+        for table in (self.grid.both, *tables):
+            changes |= settings.dotted(table or {})
+        return recipes.read(self.grid.recipe, changes | ONCE | {"seed": seed})

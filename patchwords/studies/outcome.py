@@ -1,0 +1,115 @@
+"""What a cell came to: its scores and what they cost, in a file of its folder, where it is found again."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from patchwords.errors import NonFiniteError
+from patchwords.evaluation.answers import Compute
+from patchwords.speed.device import choose
+from patchwords.studies import below, compute
+from patchwords.studies.cell import Cell
+from patchwords.studies.shots import few_shot
+from patchwords.training import recipe as recipes
+from patchwords.training.recipe import Recipe
+from patchwords.training.run import durable
+from patchwords.training.run.describe import RUN
+from patchwords.training.watch import Watcher
+from patchwords.weights.card import Card
+from patchwords.weights.checkpoint import open_checkpoint
+from patchwords.weights.origin import RESULT
+
+FILE = "outcome.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """The numbers of a cell; or why there are none: its loss became infinite, or that of the cell before it."""
+
+    numbers: Mapping[str, float] = field(default_factory=dict)
+    lost: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bench:
+    """Where cells are worked on: the study's folder, the device, the command that goes on, and who looks on."""
+
+    folder: Path
+    device: str
+    again: str
+    watcher: Watcher
+
+
+def known(folder: Path, cell: Cell) -> Outcome | None:
+    """The outcome of a cell that was done."""
+    path = folder / cell.name / FILE
+    return Outcome(**json.loads(path.read_text("utf-8"))) if path.is_file() else None
+
+
+def perform(cell: Cell, bench: Bench) -> int:
+    """Trains a cell, or goes on with it, and writes its outcome; the signal that came too late to stop it."""
+    place, signal = bench.folder / cell.name, 0
+    before = known(bench.folder, cell.after) if cell.after else None
+    if before and before.lost:
+        place.mkdir(exist_ok=True)
+        return _write(place, Outcome(lost=before.lost))
+    if not below.has_ended(place):
+        signal = below.learn(
+            place,
+            cell.data,
+            _recipe(cell, bench.folder),
+            called=cell.called,
+            device=bench.device,
+            watcher=bench.watcher,
+            again=bench.again,
+        )
+    try:
+        scores = below.ended(place)
+    except NonFiniteError as error:
+        return signal or _write(place, Outcome(lost=str(error).partition(";")[0]))
+    costs = _costs(cell, place, before.numbers.get("exaflops", 0.0) if before else 0.0)
+    return signal or _write(place, Outcome(numbers={**_scores(cell, scores), **_shots(cell, place, bench), **costs}))
+
+
+def _recipe(cell: Cell, folder: Path) -> Recipe:
+    if cell.after is None:
+        return cell.recipe
+    return recipes.read(cell.recipe, {"weights": str(folder / cell.after.name / RESULT)})
+
+
+def _write(place: Path, outcome: Outcome) -> int:
+    text = json.dumps({"numbers": dict(outcome.numbers), "lost": outcome.lost}, indent=2)
+    durable.replace(place / FILE, text.encode() + b"\n")
+    return 0
+
+
+def _scores(cell: Cell, scores: Mapping[str, float]) -> dict[str, float]:
+    kept = {key: scores[key] for key in ("accuracy", "loss") if key in scores}
+    return kept | {"judged": len(cell.data.val)}
+
+
+def _shots(cell: Cell, place: Path, bench: Bench) -> dict[str, float]:
+    """What a few labelled pictures make of the features."""
+    if not cell.shots or cell.frozen is None:
+        return {}
+    recipe = cell.recipe
+    asked = Compute(device=choose(bench.device), batch=256, precision=recipe.precision, loading=recipe.data.loading)
+    found = few_shot(place / RESULT, cell.frozen, cell.shots, asked, recipe.data.broken, bench.watcher)
+    return {"few_shot": found, "few_shot_judged": len(cell.frozen.val)}
+
+
+def _costs(cell: Cell, place: Path, before: float) -> dict[str, float]:
+    """What the training took, and in exaFLOPs those before it with it."""
+    card: Card = open_checkpoint(place / RESULT, depth="shapes").card
+    run: dict[str, Any] = json.loads((place / RUN).read_text("utf-8"))
+    steps = json.loads((place / "metrics.jsonl").read_text("utf-8").splitlines()[-1])["step"]
+    seen = steps * int(recipes.read(place / "recipe.toml").batch)
+    return {
+        "pictures": len(cell.data.train),
+        "steps": steps,
+        "parameters": compute.parameters(card.model),
+        "exaflops": before + compute.training(card.model, seen, cell.recipe.freeze),
+        "seconds": run["seconds"],
+    }

@@ -1,0 +1,174 @@
+"""`patchwords.study`: one of the paper's studies on pictures of one's own; stopped anywhere, it goes on."""
+
+import datetime
+import json
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from patchwords import settings
+from patchwords.errors import UsageError
+from patchwords.settings import at_least
+from patchwords.speed.device import called, choose
+from patchwords.studies import catalogue
+from patchwords.studies.cell import Cell, each_once
+from patchwords.studies.experiment import Experiment, Finding
+from patchwords.studies.figure import figure
+from patchwords.studies.ground import Ground
+from patchwords.studies.outcome import Bench, known
+from patchwords.studies.page import Page
+from patchwords.studies.perform import one_by_one, together
+from patchwords.studies.results import Results, Row
+from patchwords.studies.terms import FILE, Terms, Wish
+from patchwords.training.pictures import look
+from patchwords.training.run import durable
+from patchwords.training.run.folder import RunFolder
+from patchwords.training.run.toml import toml
+from patchwords.training.watch import Log, Watcher
+
+TABLE, NUMBERS, FIGURE, REPORT = "results.csv", "results.json", "figure.png", "report.html"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Studied:
+    """What a study came to, and the folder with its report, its figure, its tables and its trainings."""
+
+    folder: Path
+    name: str
+    results: Results
+    finding: Finding
+
+    @property
+    def report(self) -> Path:
+        return self.folder / REPORT
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """A table with a row for each training."""
+        return [row.table for row in self.results.rows]
+
+    def numbers(self) -> dict[str, Any]:
+        """All of it for JSON."""
+        here, paper = self.finding
+        finding = {"here": here._asdict(), "paper": paper._asdict()}
+        return {"study": self.name, "folder": str(self.folder), "report": str(self.report), "finding": finding}
+
+
+def study(
+    name: str,
+    data: str | Path = "",
+    *,
+    target: str | Path = "",
+    weights: str | Path = "",
+    grid: str | Path = "",
+    change: Mapping[str, Any] | None = None,
+    seeds: Sequence[int] | None = None,
+    at_once: int = 1,
+    device: str = "auto",
+    out: Path | None = None,
+    resume: Path | None = None,
+    offline: bool = False,
+    mirror: str = "",
+    watcher: Watcher | None = None,
+) -> Studied:
+    """Trains what the study asks for, on the built-in digits if no data is given, and leaves a report.
+
+    The first half of the classes is learned from, and the others judge what was learned; with a `target` all of the
+    data is learned from, and the target judges. `weights` are for the study "transfer", where all of the data judges
+    them. `change` holds settings of the study or of its grid by dotted key.
+    """
+    catalogue.find(name)
+    at_least(1, at_once=at_once)
+    if resume is not None and out is not None:
+        raise UsageError(f"--out {out} does not apply to --resume: the study stays in {resume}")
+    watcher = watcher or Log()
+    wish = Wish(
+        study=name,
+        data=str(data),
+        target=str(target),
+        weights=str(weights),
+        grid=str(grid),
+        change=change or {},
+        seeds=seeds,
+        offline=offline,
+        mirror=mirror,
+        watcher=watcher,
+    )
+    where = choose(device)
+    terms, ground = wish.begun() if resume is None else wish.resumed(resume)
+    experiment = catalogue.planned(name, terms.grid)
+    cells = _cells(experiment, ground)
+    if resume is None:
+        _look(ground, cells, watcher)
+    begun = f"study-{name}-{ground.first.name.partition(',')[0]}"
+    with RunFolder.create(out, begun) if resume is None else RunFolder.reopen(resume, FILE) as folder:
+        if resume is None:
+            made = {"began": _now(), "device": called(where), "command": sys.argv}
+            folder.write_json(FILE, {"terms": settings.write(terms), **made})
+        again = shlex.join(("patchwords", "study", name, "--resume", str(folder.path)))
+        bench = Bench(folder=folder.path, device=device, again=again, watcher=watcher)
+        _perform(cells, bench, at_once)
+        return _concluded(experiment, cells, terms, folder)
+
+
+def _cells(experiment: Experiment, ground: Ground) -> list[Cell]:
+    """All that is to be trained, none of which cannot be built."""
+    cells = each_once(experiment.cells(ground, ground.grid.seeds))
+    for cell in cells:
+        try:
+            cell.config  # noqa: B018  (refuses what cannot be built)
+        except UsageError as error:
+            raise UsageError(f"{cell.name} cannot be trained: {error}") from None
+    return cells
+
+
+def _look(ground: Ground, cells: Sequence[Cell], watcher: Watcher) -> None:
+    """What a person should know of the pictures, before the first training."""
+    for pictures in (ground.first,) if ground.first is ground.target else (ground.first, ground.target):
+        look(pictures, cells[0].recipe, watcher)
+
+
+def _perform(cells: Sequence[Cell], bench: Bench, at_once: int) -> None:
+    """Every cell that is left to do, and a word about each."""
+    done = sum(known(bench.folder, cell) is not None for cell in cells)
+    bench.watcher.note(f"{len(cells)} trainings, {done} of them done" if done else f"{len(cells)} trainings")
+    for cell in one_by_one(cells, bench) if at_once == 1 else together(cells, bench, at_once):
+        done += 1
+        bench.watcher.note(f"{done} of {len(cells)}: {cell.name}{_came_to(bench.folder, cell)}")
+
+
+def _came_to(folder: Path, cell: Cell) -> str:
+    outcome = known(folder, cell)
+    assert outcome, "it was just done"
+    if outcome.lost:
+        return f", without a result: {outcome.lost}"
+    names = {"accuracy": "accuracy", "few_shot": "few-shot accuracy"}
+    scores = [f"{name} {100 * outcome.numbers[key]:.1f} %" for key, name in names.items() if key in outcome.numbers]
+    return f", {', '.join(scores)}" if scores else ""
+
+
+def _concluded(experiment: Experiment, cells: Sequence[Cell], terms: Terms, folder: RunFolder) -> Studied:
+    """Table, figure and report."""
+    outcomes = ((cell, known(folder.path, cell)) for cell in cells)
+    results = Results(rows=[Row(cell=cell, outcome=outcome) for cell, outcome in outcomes if outcome])
+    studied = Studied(folder=folder.path, name=experiment.name, results=results, finding=experiment.finding(results))
+    began = json.loads((folder.path / FILE).read_text("utf-8"))
+    told = {"study": f"{experiment.name} ({experiment.of})", "pictures": Path(terms.data).name}
+    told |= {key: getattr(terms, key) for key in ("target", "weights") if getattr(terms, key)}
+    told |= {"seeds": ", ".join(map(str, terms.grid.seeds)), "device": began["device"], "began": began["began"]}
+    told |= {"ended": _now(), "command": shlex.join(("patchwords", *began["command"][1:]))}
+    png = figure(experiment.name, experiment.panels(results))
+    grid = toml(settings.write(terms.grid))
+    page = Page(experiment=experiment, results=results, finding=studied.finding, figure=png, told=told, grid=grid)
+    durable.replace(folder.path / FIGURE, png)
+    folder.write_text(TABLE, results.csv())
+    folder.write_json(NUMBERS, studied.numbers() | {"made": told, "rows": studied.rows})
+    folder.write_text(REPORT, page.text())
+    return studied
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

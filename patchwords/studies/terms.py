@@ -1,0 +1,171 @@
+"""What a person wants of a study, what it is begun with, and what it therefore goes on with."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from patchwords import settings
+from patchwords.data.sources.digits import NAME as DIGITS
+from patchwords.data.sources.door import open_data, place
+from patchwords.data.sources.source import Data
+from patchwords.errors import DataError, ModelError, UsageError
+from patchwords.models.build import configure
+from patchwords.models.names import NAMES, Config
+from patchwords.studies import grid as grids
+from patchwords.studies.experiments.transfer import Transfer
+from patchwords.studies.grid import Grid, Member
+from patchwords.studies.ground import Ground
+from patchwords.studies.shares import final, halves
+from patchwords.training.watch import Watcher
+from patchwords.weights import store
+from patchwords.weights.subject import RANDOM, Subject, open_subject
+
+FILE = "study.json"
+GIVEN = "weights"  # what tables call the model of a file
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Terms:
+    """What a study was begun with; data and weights are told by their contents, wherever they lie."""
+
+    study: str
+    grid: Grid
+    data: str  # what finds it
+    target: str
+    weights: str
+    digests: dict[str, str]  # SHA-256 of each of these that there is
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wish:
+    """The arguments as they were given."""
+
+    study: str
+    data: str
+    target: str
+    weights: str
+    grid: str
+    change: Mapping[str, Any]
+    seeds: Sequence[int] | None
+    offline: bool
+    mirror: str
+    watcher: Watcher = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if self.weights and self.study != Transfer.name:
+            raise UsageError(
+                f"--weights {self.weights} does not apply to {self.study}, which trains from scratch: "
+                f"{Transfer.name} is the study of what weights are worth"
+            )
+        if self.weights and self.target:
+            raise UsageError(f"--target {self.target} is not needed with --weights: all of the data judges them")
+
+    def begun(self) -> tuple[Terms, Ground]:
+        """The terms of a new study, and what it stands on."""
+        data = self._opened(self.data or DIGITS)
+        grid = grids.read(self.grid or grids.fitting(data), self.study, self.change)
+        if self.seeds is not None:
+            grid = replace(grid, seeds=tuple(self.seeds))
+        return self._stood(data, grid)
+
+    def resumed(self, folder: Path) -> tuple[Terms, Ground]:
+        """Those of a study that was begun, which are the same now."""
+        before = stored(folder)
+        given = {"--grid": self.grid, "--set": self.change, "--seeds": self.seeds}
+        if wrong := [option for option, value in given.items() if value]:
+            raise UsageError(f"{wrong[0]} does not apply to --resume: a resumed study keeps its terms; start a new one")
+        if before.study != self.study:
+            raise UsageError(f"{folder} holds the study {before.study}, not {self.study}: go on with that")
+        wish = replace(
+            self,
+            data=self.data or before.data,
+            target=self.target or before.target,
+            weights=self.weights or before.weights,
+        )
+        terms, ground = wish._stood(wish._opened(wish.data), before.grid, named=before.grid.models.get(GIVEN))
+        if differ := [key for key in before.digests if before.digests[key] != terms.digests.get(key)]:
+            said = " and the ".join(differ)
+            raise DataError(f"the {said} of {folder} are not what they were: bring them back, or start a new study")
+        return terms, ground
+
+    def _opened(self, given: str) -> Data:
+        """What may be learned from, and what judges at the end."""
+        fetching = partial(self.watcher.working, f"downloading {given}")
+        found = final(open_data(given, split=None, offline=self.offline, mirror=self.mirror, progress=fetching))
+        for note in found.notes:
+            self.watcher.note(note)
+        return found
+
+    def _stood(self, data: Data, grid: Grid, named: Member | None = None) -> tuple[Terms, Ground]:
+        """Which pictures are learned from first, and which judge."""
+        called, digests = place(self.data or DIGITS), {"data": data.digest()}
+        first, target, target_called = data, data, called
+        if self.weights:
+            subject = self._subject()
+            digests["weights"] = subject.digest
+            member = named or Member(model=_named(subject.card.model, self.weights))
+            grid = replace(grid, models={**grid.models, GIVEN: member})
+            grid = settings.change(grid, {f"study.{Transfer.name}.model": GIVEN})
+        elif self.target:
+            target, target_called = self._opened(self.target), place(self.target)
+            digests["target"] = target.digest()
+        else:
+            first, target = halves(data)
+            self.watcher.note(
+                f"{first.name.partition(',')[0]}: learned from first are {', '.join(first.classes)}; "
+                f"what was learned is judged by {', '.join(target.classes)}"
+            )
+        terms = Terms(
+            study=self.study,
+            grid=grid,
+            data=called,
+            target=target_called if self.target else "",
+            weights=place(self.weights) if self.weights else "",
+            digests=digests,
+        )
+        ground = Ground(
+            first=first,
+            first_from=called,
+            target=target,
+            target_from=target_called,
+            grid=grid,
+            weights=terms.weights,
+        )
+        return terms, ground
+
+    def _subject(self) -> Subject:
+        fetching = partial(self.watcher.working, f"downloading {self.weights}")
+        fetch = partial(store.fetch, offline=self.offline, mirror=self.mirror, progress=fetching)
+        subject = open_subject(self.weights, fetch=fetch)
+        if subject.card.source == RANDOM:
+            raise ModelError(f"{self.weights} is a name alone, and {self.study} asks what weights are worth: give some")
+        for note in subject.notes:
+            self.watcher.note(note)
+        return subject
+
+
+def stored(folder: Path) -> Terms:
+    """The terms of the study in a folder."""
+    path = folder / FILE
+    if not path.is_file():
+        raise UsageError(f"{folder} is no study to resume: there is no {FILE} in it; start anew with --out")
+    try:
+        table = json.loads(path.read_text("utf-8"))
+        return settings.read(table["terms"], Terms)
+    except (ValueError, KeyError, TypeError, UsageError) as error:
+        raise UsageError(f"{path} cannot be read ({error}): bring it back, or start anew with --out") from None
+
+
+def _named(config: Config, weights: str) -> str:
+    """The name that stands for a model of this shape, to build one without its weights."""
+    for name in NAMES:
+        known = configure(name, image=config.image, channels=config.channels, classes=config.classes)
+        if settings.write(known) | {"head": None} == settings.write(config) | {"head": None}:
+            return name
+    raise ModelError(
+        f"the model of {weights} has no name to build it from scratch by (`patchwords show {weights}` shows it): "
+        "give weights of one of `patchwords show models`"
+    )

@@ -1,0 +1,55 @@
+"""Words of findings, in English and in Chinese: scores side by side, and whether they can be told apart."""
+
+# ruff: noqa: RUF001  (Chinese has commas of its own)
+
+from patchwords.pages.both import Both
+from patchwords.studies.results import Measure, Results, apart
+
+NOTHING = Both("Not one of the trainings that this is about came to an end.", "相关的训练没有一个得到结果。")
+SAME = Both("That is as in the paper", "这与论文一致")
+OTHER = Both("That is otherwise than in the paper", "这与论文不同")
+UNCLEAR = Both("Here that can be told neither way", "这里还无法分辨")
+
+
+def beside(first: Both, one: Measure, second: Both, other: Measure) -> Both:
+    """Two scores, and which is the higher, where that is more than chance."""
+    order = apart(one, other)
+    english = {1: "higher than", -1: "lower than", 0: "not to be told from"}[order]
+    chinese = {1: f"高于{second.chinese}的 {other}", -1: f"低于{second.chinese}的 {other}"}.get(
+        order, f"与{second.chinese}的 {other} 无法区分"
+    )
+    return Both(
+        f"{first.english} has {one}, {english} {second.english} with {other}",
+        f"{first.chinese}为 {one}，{chinese}",
+    )
+
+
+def sentence(*parts: Both) -> Both:
+    """Clauses as one sentence."""
+    text = "; ".join(part.english for part in parts)
+    return Both(f"{text[:1].upper()}{text[1:]}.", f"{'；'.join(part.chinese for part in parts)}。")
+
+
+def same(word: str) -> Both:
+    """A name that is the same in both languages."""
+    return Both(word, word)
+
+
+def verdict(agrees: bool | None, paper: Both) -> Both:
+    """Whether the paper found the same, and what it found; None where here nobody can tell."""
+    word = UNCLEAR if agrees is None else SAME if agrees else OTHER
+    return Both(f"{word.english}: {paper.english}.", f"{word.chinese}：{paper.chinese}。")
+
+
+def seeds(results: Results) -> Both:
+    """How sure the numbers are."""
+    count = len(results.seeds())
+    if count == 1:
+        return Both(
+            "one seed, so that a difference is judged by the number of pictures alone",
+            "只用了一个随机种子，因此差异只按图像数量判断",
+        )
+    return Both(
+        f"mean and deviation over {count} seeds; two are told apart from two standard errors on",
+        f"{count} 个随机种子的均值与标准差；相差两个标准误以上才视为有区别",
+    )
