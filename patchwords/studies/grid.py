@@ -13,6 +13,9 @@ from patchwords.errors import UsageError
 from patchwords.settings import at_least, check
 
 Table = dict[str, Any]
+# Every training is judged once, after its last step: nothing is chosen by the pictures that judge.
+ONCE = {"evaluate": "100%", "best": "last", "patience": 0}
+OWN = (*ONCE, "seed", "weights", "model")  # what no table says: a study does
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,6 +46,10 @@ class Grid:
         check(self)
         at_least(1, shots=self.shots, seeds=len(self.seeds))
         at_least(0, seed=min(self.seeds))
+        members = [table for member in self.models.values() for table in (member.both, member.learn, member.tune)]
+        for table in (self.both, self.learn, self.tune, self.mask, *members):
+            if wrong := [key for key in OWN if key in table]:
+                raise UsageError(f"{wrong[0]} = {table[wrong[0]]!r} is not for a grid to say: the study sets it")
         if len(set(self.seeds)) < len(self.seeds):
             raise UsageError(f"seeds {list(self.seeds)}: give each once")
 

@@ -7,14 +7,12 @@ from typing import Any
 from patchwords import settings
 from patchwords.data.sources.source import Data
 from patchwords.studies.cell import At, Cell, Stage
-from patchwords.studies.grid import Grid
+from patchwords.studies.grid import ONCE, Grid
 from patchwords.studies.shares import portion
 from patchwords.training import recipe as recipes
 from patchwords.training.recipe import Recipe
 
-# Every training is judged once, after its last step: nothing is chosen by the pictures that judge.
-ONCE = {"evaluate": "100%", "best": "last", "patience": 0}
-ANEW = {"parts.head": {"kind": "linear"}}  # a head of zeros for what is fine-tuned (section 3.2)
+ANEW = {"model": "", "parts.head": {"kind": "linear"}}  # what a file holds, with a head of zeros (section 3.2)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -74,8 +72,9 @@ class Ground:
         )
 
     def _recipe(self, seed: int, *tables: Mapping[str, Any] | None) -> Recipe:
-        """The grid's recipe with one table over the other, and what holds for every training."""
-        changes: dict[str, Any] = {}
+        """The grid's recipe with one table after the other over it: a part of another kind starts afresh."""
+        recipe = recipes.read(self.grid.recipe, {**ONCE, "seed": seed})
         for table in (self.grid.both, *tables):
-            changes |= settings.dotted(table or {})
-        return recipes.read(self.grid.recipe, changes | ONCE | {"seed": seed})
+            emptied: dict[str, Any] = {key: {} for key, value in (table or {}).items() if value == {}}
+            recipe = recipes.read(recipe, emptied | settings.dotted(table or {}))
+        return recipe

@@ -86,8 +86,9 @@ def _write(place: Path, outcome: Outcome) -> int:
 
 
 def _scores(cell: Cell, scores: Mapping[str, float]) -> dict[str, float]:
-    kept = {key: scores[key] for key in ("accuracy", "loss") if key in scores}
-    return kept | {"judged": len(cell.data.val)}
+    """By the judging pictures; without labels an accuracy would be that of something else."""
+    keys = ("accuracy", "loss") if cell.recipe.objective.classes(len(cell.data.classes)) else ("loss",)
+    return {key: scores[key] for key in keys} | {"judged": len(cell.data.val)}
 
 
 def _shots(cell: Cell, place: Path, bench: Bench) -> dict[str, float]:

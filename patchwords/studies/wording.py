@@ -19,7 +19,7 @@ def beside(first: Both, one: Measure, second: Both, other: Measure) -> Both:
         order, f"与{second.chinese}的 {other} 无法区分"
     )
     return Both(
-        f"{first.english} has {one}, {english} {second.english} with {other}",
+        f"{first.english} has {one}, {english} {second.english} ({other})",
         f"{first.chinese}为 {one}，{chinese}",
     )
 

@@ -44,12 +44,14 @@ class Positions(Experiment):
         "模型需要知道图像块的位置吗？怎样告诉它最好？",
     )
     model: str
+    deviation: float = 0.02  # of the tables as they start
 
     def cells(self, ground: Ground, seeds: Sequence[int]) -> Iterator[Cell]:
         for seed in seeds:
             for (kind, place), part in TABLE_8.items():
                 at = {"model": self.model, "positions": kind, "where": place}
-                yield ground.learn(at, seed, {"parts": {"position": part}})
+                learned = {"std": self.deviation} if part["kind"] != NONE else {}
+                yield ground.learn(at, seed, {"parts": {"position": {**part, **learned}}})
 
     def panels(self, results: Results) -> list[Panel]:
         return [

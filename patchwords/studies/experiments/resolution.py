@@ -57,7 +57,7 @@ class Resolution(Experiment):
             f"以 {self.larger} 像素、重采样的位置嵌入微调",
         )
         here = sentence(
-            beside(larger, resampled, Both("the size that it learned with", "原来的大小"), same),
+            beside(larger, resampled, Both("that at the size it learned with", "原来的大小"), same),
             Both(f"with positions learned anew it has {anew}", f"重新学习位置嵌入则为 {anew}"),
         )
         signs = (apart(resampled, same), apart(resampled, anew))
