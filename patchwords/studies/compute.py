@@ -8,6 +8,7 @@ from patchwords.models.names import Config
 from patchwords.training.groups import freeze
 
 EXA = 1e18
+UNITS = {"exaFLOPs": 1.0, "PFLOPs": 1e3, "TFLOPs": 1e6, "GFLOPs": 1e9, "MFLOPs": 1e12}  # in an exaFLOP
 
 
 def a_picture(config: Config, frozen: str = "") -> int:
@@ -28,3 +29,14 @@ def training(config: Config, pictures: int, frozen: str = "") -> float:
 def parameters(config: Config) -> int:
     """Of the whole model."""
     return sum(parameter.numel() for parameter in blank(config).parameters())
+
+
+def unit(exaflops: float) -> tuple[str, float]:
+    """The largest unit of which there is one at least, and how many of it an exaFLOP has."""
+    return next((pair for pair in UNITS.items() if exaflops * pair[1] >= 1), ("MFLOPs", UNITS["MFLOPs"]))
+
+
+def worded(exaflops: float) -> str:
+    """Operations as people read them."""
+    name, many = unit(exaflops)
+    return f"{exaflops * many:.3g} {name}"

@@ -1,7 +1,7 @@
 """Figures of a study: shares over what was varied, a line or a row of points for each model, seeds as their spread."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 from matplotlib.artist import Artist
@@ -12,6 +12,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocat
 from patchwords.inspection.figures.canvas import look, png
 from patchwords.inspection.figures.lettering import lettered
 from patchwords.pages.drawing import PERCENT, ROUND
+from patchwords.studies.compute import unit
 from patchwords.studies.results import Measure
 
 COLOURS = ("#2f6fde", "#d65430", "#1f7a4d", "#8b5fbf", "#a07a10", "#5d636e")
@@ -48,6 +49,15 @@ class Panel:
     scale: Scale
 
 
+def in_units(panel: Panel) -> Panel:
+    """A panel over exaFLOPs, in the unit that fits the largest of them."""
+    name, many = unit(max((float(point.x) for line in panel.lines for point in line.points), default=0.0))
+    lines = [
+        replace(line, points=[Point(many * float(x), measure) for x, measure in line.points]) for line in panel.lines
+    ]
+    return replace(panel, across=f"{name} {panel.across}", lines=lines)
+
+
 def figure(name: str, panels: Sequence[Panel]) -> bytes:
     """A PNG of all panels, with one legend for the lines that they share."""
     with look(name):
@@ -81,7 +91,7 @@ def _draw(axes: Axes, panel: Panel, names: Sequence[str]) -> None:
         axes.errorbar(
             xs,
             [point.measure.mean for point in line.points],
-            yerr=[point.measure.deviation for point in line.points],
+            yerr=spread if any(spread := [point.measure.deviation for point in line.points]) else None,
             label=lettered(line.name),
             color=COLOURS[which % len(COLOURS)],
             marker=MARKERS[which % len(MARKERS)],

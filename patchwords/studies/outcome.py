@@ -69,8 +69,8 @@ def perform(cell: Cell, bench: Bench) -> int:
         scores = below.ended(place)
     except NonFiniteError as error:
         return signal or _write(place, Outcome(lost=str(error).partition(";")[0]))
-    costs = _costs(cell, place, before.numbers.get("exaflops", 0.0) if before else 0.0)
-    return signal or _write(place, Outcome(numbers={**_scores(cell, scores), **_shots(cell, place, bench), **costs}))
+    numbers = {**_scores(cell, scores), **_shots(cell, place, bench), **_costs(cell, place)}
+    return signal or _write(place, Outcome(numbers=numbers))
 
 
 def _recipe(cell: Cell, folder: Path) -> Recipe:
@@ -101,8 +101,8 @@ def _shots(cell: Cell, place: Path, bench: Bench) -> dict[str, float]:
     return {"few_shot": found, "few_shot_judged": len(cell.frozen.val)}
 
 
-def _costs(cell: Cell, place: Path, before: float) -> dict[str, float]:
-    """What the training took, and in exaFLOPs those before it with it."""
+def _costs(cell: Cell, place: Path) -> dict[str, float]:
+    """What the training took, without what came before it."""
     card: Card = open_checkpoint(place / RESULT, depth="shapes").card
     run: dict[str, Any] = json.loads((place / RUN).read_text("utf-8"))
     steps = json.loads((place / "metrics.jsonl").read_text("utf-8").splitlines()[-1])["step"]
@@ -111,6 +111,6 @@ def _costs(cell: Cell, place: Path, before: float) -> dict[str, float]:
         "pictures": len(cell.data.train),
         "steps": steps,
         "parameters": compute.parameters(card.model),
-        "exaflops": before + compute.training(card.model, seen, cell.recipe.freeze),
+        "exaflops": compute.training(card.model, seen, cell.recipe.freeze),
         "seconds": run["seconds"],
     }

@@ -8,7 +8,8 @@ from patchwords.pages.markup import Markup, element, name, together
 from patchwords.pages.page import Section
 from patchwords.pages.page import page as framed
 from patchwords.pages.parts import facts, scroll, sheet, table, tiles
-from patchwords.pages.wording import plural, short, whole
+from patchwords.pages.wording import plural, whole
+from patchwords.studies.compute import worded
 from patchwords.studies.experiment import Experiment, Finding
 from patchwords.studies.results import Results
 from patchwords.studies.wording import seeds
@@ -18,9 +19,9 @@ COSTS: dict[str, Callable[[float], str]] = {
     "pictures": whole,
     "steps": whole,
     "parameters": whole,
-    "exaflops": lambda number: f"{1e6 * number:,.4g}",
+    "exaflops": worded,
 }
-HEADS = {"exaflops": "TFLOPs"}  # of small worlds; in the files they are exaFLOPs
+HEADS = {"exaflops": "compute"}
 LOST = "its loss became infinite"
 
 
@@ -44,16 +45,16 @@ class Page:
 
     def _tiles(self) -> Iterator[tuple[str, str, str]]:
         rows = self.results.rows
-        done = sum(row.outcome.numbers.get("exaflops", 0.0) for row in rows if row.cell.after is None)
+        done = sum(row.outcome.numbers.get("exaflops", 0.0) for row in rows)
         yield "trainings", whole(len(rows)), plural(len(self.results.seeds()), "seed")
         yield "pictures seen", whole(sum(row.seen for row in rows)), "repetitions counted"
-        yield "compute", f"{short(1e6 * done)} TFLOPs", "from scratch, counted and not timed"
+        yield "compute", worded(done), "counted and not timed"
 
     def _sections(self) -> Iterator[Section]:
         here, paper = self.finding
         sure = seeds(self.results)
         note = Both(f"{sure.english[:1].upper()}{sure.english[1:]}.", f"{sure.chinese}。")
-        yield Section(heading="Finding", content=(*said(here, "结论"), *said(paper, self.experiment.of), *_quiet(note)))
+        yield Section(heading="Finding", content=(*said(here, "结论"), *said(paper, "论文"), *_quiet(note)))
         picture = sheet(self.figure, f"Figure of the study {self.experiment.name}", "figure.png")
         yield Section(heading="Figure", content=(picture,))
         yield Section(heading="Table", content=(self._table(), element("p", "results.csv has a row for each seed.")))

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from patchwords.pages.both import Both
-from patchwords.pages.wording import percent
 from patchwords.studies.cell import Cell
 from patchwords.studies.experiment import Experiment, Finding
 from patchwords.studies.figure import Line, Panel, Point
@@ -70,8 +69,9 @@ class DataSize(Experiment):
         little, all_ = beside(same(first), a, same(last), b), beside(same(first), c, same(last), d)
         here = sentence(
             Both(
-                f"with {percent(few)} of the pictures {little.english}", f"用 {percent(few)} 的图像时，{little.chinese}"
+                f"with {100 * few:g} % of the pictures {little.english}",
+                f"用 {100 * few:g}% 的图像时，{little.chinese}",
             ),
-            Both(f"with {percent(many)} {all_.english}", f"用 {percent(many)} 时，{all_.chinese}"),
+            Both(f"with {100 * many:g} % {all_.english}", f"用 {100 * many:g}% 时，{all_.chinese}"),
         )
         return Finding(here, verdict(told(grown((a, b), (c, d))), PAPER))

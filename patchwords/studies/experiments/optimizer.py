@@ -64,9 +64,9 @@ class Optimizer(Experiment):
             return Finding(NOTHING, verdict(None, PAPER))
         here = sentence(
             beside(
-                Both("after fine-tuning, pre-training with Adam", "微调之后，用 Adam 预训练"),
+                Both("after fine-tuning, what Adam pre-trained", "微调之后，用 Adam 预训练的模型"),
                 adam,
-                Both("pre-training with SGD", "用 SGD 预训练"),
+                Both("what SGD pre-trained", "用 SGD 预训练的模型"),
                 sgd,
             )
         )

@@ -9,10 +9,11 @@ from itertools import pairwise
 from typing import ClassVar
 
 from patchwords.pages.both import Both
-from patchwords.pages.wording import percent, short
+from patchwords.pages.wording import percent
 from patchwords.studies.cell import Cell
+from patchwords.studies.compute import worded
 from patchwords.studies.experiment import Experiment, Finding
-from patchwords.studies.figure import Line, Panel, Point
+from patchwords.studies.figure import Line, Panel, Point, in_units
 from patchwords.studies.ground import Ground
 from patchwords.studies.results import Measure, Results
 from patchwords.studies.wording import NOTHING, sentence, verdict
@@ -60,7 +61,7 @@ class Scaling(Experiment):
             Line(name=family, points=[Point(*point) for point in self._points(results, family, score, stage)])
             for family in self.families
         ]
-        return Panel(title=title, across="exaFLOPs of pre-training", lines=lines, scale="compute")
+        return in_units(Panel(title=title, across="of pre-training", lines=lines, scale="compute"))
 
     def _points(self, results: Results, family: str, score: str, stage: str) -> list[tuple[float, Measure]]:
         """Compute of the pre-training, and what it was worth, from cheap to dear."""
@@ -83,10 +84,10 @@ class Scaling(Experiment):
         times = last / first
         here = sentence(
             Both(
-                f"to have {percent(level)} after fine-tuning, {names[0]} needs {short(1e6 * first)} TFLOPs of "
-                f"pre-training and {names[-1]} {short(1e6 * last)}, {short(times)} times as many",
-                f"微调后要达到 {percent(level)}，{names[0]} 的预训练需要 {short(1e6 * first)} TFLOPs，"
-                f"{names[-1]} 需要 {short(1e6 * last)}，是前者的 {short(times)} 倍",
+                f"to have {percent(level)} after fine-tuning, {names[0]} needs {worded(first)} of pre-training and "
+                f"{names[-1]} {worded(last)}, {times:.2g} times as many",
+                f"微调后要达到 {percent(level)}，{names[0]} 的预训练需要 {worded(first)}，"
+                f"{names[-1]} 需要 {worded(last)}，是前者的 {times:.2g} 倍",
             )
         )
         agrees = None if 1 / ENOUGH < times < ENOUGH else times > 1

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from patchwords.pages.both import Both
 from patchwords.studies.cell import At, Cell
 from patchwords.studies.experiment import Experiment, Finding
-from patchwords.studies.figure import Line, Panel, Point
+from patchwords.studies.figure import Line, Panel, Point, in_units
 from patchwords.studies.ground import Ground
 from patchwords.studies.results import Measure, Results, grown, told
 from patchwords.studies.wording import NOTHING, sentence, verdict
@@ -63,7 +63,7 @@ class Shape(Experiment):
         for what in self.varied:
             found = [*self._points(results, BASE, score), *self._points(results, what, score)]
             lines.append(Line(name=what, points=[Point(*point) for point in sorted(found, key=lambda each: each[0])]))
-        return Panel(title=title, across="exaFLOPs of training", lines=lines, scale="compute")
+        return in_units(Panel(title=title, across="of training", lines=lines, scale="compute"))
 
     def _points(self, results: Results, what: str, score: str) -> Iterator[tuple[float, Measure]]:
         """Compute, and what it was worth."""
