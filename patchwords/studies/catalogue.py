@@ -1,5 +1,7 @@
 """All studies, by their names."""
 
+from dataclasses import fields
+
 from patchwords import settings
 from patchwords.errors import UsageError
 from patchwords.studies.experiment import Experiment
@@ -41,4 +43,9 @@ def planned(name: str, grid: Grid) -> Experiment:
     kind = find(name)
     if name not in grid.study:
         raise UsageError(f"the grid says nothing of {name}: add a table [study.{name}] to it, or choose another grid")
-    return settings.read(grid.study[name], kind)
+    study = settings.read(grid.study[name], kind)
+    for axis in fields(study):
+        values = getattr(study, axis.name)
+        if isinstance(values, tuple) and not values:
+            raise UsageError(f"{axis.name} of {name} is empty: say what the study is to vary")
+    return study
