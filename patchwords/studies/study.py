@@ -106,7 +106,12 @@ def study(
     begun = f"study-{name}-{ground.first.name.partition(',')[0]}"
     with RunFolder.create(out, begun) if resume is None else RunFolder.reopen(resume, FILE) as folder:
         if resume is None:
-            made = {"began": _now(), "device": called(where), "command": sys.argv}
+            made = {
+                "began": _now(),
+                "device": called(where),
+                "command": sys.argv,
+                "cells": [cell.name for cell in cells],
+            }
             folder.write_json(FILE, {"terms": settings.write(terms), **made})
         again = shlex.join(("patchwords", "study", name, "--resume", str(folder.path)))
         bench = Bench(folder=folder.path, device=device, again=again, watcher=watcher)
