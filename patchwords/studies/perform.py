@@ -175,7 +175,8 @@ def _work(line: Connection, cells: Sequence[Cell], bench: Bench, threads: int) -
         while True:
             cell = by_name[line.recv()]
             try:
-                perform(cell, bench)
+                if late := perform(cell, bench):
+                    raise _stopped(late, bench)
                 line.send(Said("done", cell.name))
             except PatchwordsError as error:
                 line.send(Said("error", str(error), error.exit_code))
