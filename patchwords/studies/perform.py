@@ -131,25 +131,34 @@ def _give(hands: Sequence[Hand], left: list[Cell], bench: Bench) -> None:
         if hand.cell is None and ready:
             hand.cell = ready[0]
             left.remove(hand.cell)
-            hand.line.send(hand.cell.name)
+            try:
+                hand.line.send(hand.cell.name)
+            except OSError:
+                raise _lost(hand, bench) from None
 
 
 def _heard(hands: Sequence[Hand], wish: Wish, bench: Bench) -> Iterator[tuple[Hand, Said]]:
     """What those who work say; an end of one of them, and the wish to stop, are errors."""
     by_line: dict[Any, Hand] = {hand.line: hand for hand in hands if hand.cell}
-    for line in wait(list(by_line), timeout=PATIENCE):
+    lines = wait(list(by_line), timeout=PATIENCE)
+    if wish.number:  # which the others may have heard too, and ended
+        raise _stopped(wish.number, bench)
+    for line in lines:
         hand = by_line[line]
         try:
             yield hand, hand.line.recv()
-        except EOFError:
-            hand.process.join()
-            raise ResourceError(
-                f"a process of the study ended with code {hand.process.exitcode} while it worked on "
-                f"{hand.cell.name if hand.cell else 'nothing'} (-9 is want of memory, most often): "
-                f"`{bench.again}` goes on, with fewer --at-once where it comes to this again"
-            ) from None
-    if wish.number:
-        raise _stopped(wish.number, bench)
+        except (EOFError, ConnectionResetError):
+            raise _lost(hand, bench) from None
+
+
+def _lost(hand: Hand, bench: Bench) -> ResourceError:
+    """Of a process that is there no more."""
+    hand.process.join()
+    return ResourceError(
+        f"a process of the study ended with code {hand.process.exitcode} while it worked on "
+        f"{hand.cell.name if hand.cell else 'nothing'} (-9 is want of memory, most often): "
+        f"`{bench.again}` goes on, with fewer --at-once where it comes to this again"
+    )
 
 
 def _stopped(number: int, bench: Bench) -> StoppedError:

@@ -1,13 +1,11 @@
-"""Tiny weights, squares to tell apart, and trainings that are recorded, or made up where only their scores matter."""
+"""Tiny weights, and trainings that are recorded, or made up where only their scores matter."""
 
 import json
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import patchwords
@@ -15,10 +13,8 @@ from patchwords.data.sources.source import Data
 from patchwords.errors import NonFiniteError
 from patchwords.models.vit import ViTConfig
 from patchwords.studies import below
-from patchwords.training import train as training
 from patchwords.training.recipe import Recipe
 from patchwords.training.train import Run, train
-from patchwords.training.watch import Log
 
 TINY = {
     "image": 8,
@@ -28,15 +24,6 @@ TINY = {
     "data.workers": 0,
     "minutes": 1e-6,  # a checkpoint at every step
 }
-
-
-@pytest.fixture(autouse=True, scope="module")
-def quick() -> Iterator[None]:
-    """Without the disk's patience, and with an empty page for a report."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "fsync", lambda _: None)
-        patch.setattr(training, "report", lambda folder, _: (folder / "report.html").touch())
-        yield
 
 
 @pytest.fixture(scope="session")
@@ -51,42 +38,6 @@ def weights(tmp_path_factory: pytest.TempPathFactory) -> str:
     config = ViTConfig(depth=1, width=16, mlp=16, heads=2, patch=(4, 4), image=(8, 8), classes=4)
     patchwords.save(config.build(), path)
     return str(path)
-
-
-@pytest.fixture(scope="session")
-def squares() -> Callable[..., Path]:
-    """`squares(file, train=60, test=20)` writes noisy squares of two shades, so many in each part."""
-
-    def write(path: Path, **parts: int) -> Path:
-        chance, arrays = np.random.default_rng(len(path.name)), {}
-        for part, count in parts.items():
-            labels = np.arange(count) % 2
-            noise = chance.integers(0, 100, (count, 8, 8, 3))
-            arrays[f"{part}_images"] = (noise + 120 * labels[:, None, None, None]).astype(np.uint8)
-            arrays[f"{part}_labels"] = labels
-        np.savez(path, **arrays)
-        return path
-
-    return write
-
-
-class Notes(Log):
-    """A watcher that remembers what was said."""
-
-    def __init__(self) -> None:
-        self.notes: list[str] = []
-
-    def note(self, remark: str) -> None:
-        self.notes.append(remark)
-
-    @property
-    def said(self) -> str:
-        return "\n".join(self.notes)
-
-
-@pytest.fixture
-def notes() -> Notes:
-    return Notes()
 
 
 @dataclass
