@@ -1,6 +1,6 @@
 """Figures of a study: shares over what was varied, a line or a row of points for each model, seeds as their spread."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
@@ -37,6 +37,11 @@ class Line:
 
     name: str
     points: Sequence[Point]
+
+
+def line(name: str, found: Mapping[Any, Measure | None]) -> Line:
+    """The scores over their places; where there is none, there is no point."""
+    return Line(name=name, points=[Point(x, measure) for x, measure in found.items() if measure])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -96,10 +96,6 @@ class Results:
             rows=[row for row in self.rows if at.items() <= {"stage": row.cell.stage, **row.cell.at}.items()]
         )
 
-    def values(self, key: str) -> list[Any]:
-        """The values of an axis, in their order."""
-        return list(dict.fromkeys(row.cell.at[key] for row in self.rows if key in row.cell.at))
-
     def measure(self, score: str, **at: Any) -> Measure | None:
         """A score over the seeds; None where every loss became infinite, or nothing of the kind is known."""
         found = [row.outcome.numbers for row in self.where(**at).rows if score in row.outcome.numbers]

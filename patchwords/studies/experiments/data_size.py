@@ -9,7 +9,7 @@ from typing import ClassVar
 from patchwords.pages.both import Both
 from patchwords.studies.cell import Cell
 from patchwords.studies.experiment import Experiment, Finding
-from patchwords.studies.figure import Line, Panel, Point
+from patchwords.studies.figure import Panel, line
 from patchwords.studies.ground import Ground
 from patchwords.studies.results import Results, grown, told
 from patchwords.studies.wording import NOTHING, beside, same, sentence, verdict
@@ -49,10 +49,10 @@ class DataSize(Experiment):
         ]
 
     def _panel(self, results: Results, title: str, score: str, stage: str) -> Panel:
-        lines = []
-        for model in self.models:
-            found = [(share, results.measure(score, stage=stage, model=model, share=share)) for share in self.shares]
-            lines.append(Line(name=model, points=[Point(share, measure) for share, measure in found if measure]))
+        lines = [
+            line(model, {share: results.measure(score, stage=stage, model=model, share=share) for share in self.shares})
+            for model in self.models
+        ]
         return Panel(title=title, across="share of the pictures", lines=lines, scale="shares")
 
     def finding(self, results: Results) -> Finding:

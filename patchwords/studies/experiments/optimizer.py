@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from patchwords.pages.both import Both
 from patchwords.studies.cell import Cell
 from patchwords.studies.experiment import Experiment, Finding
-from patchwords.studies.figure import Line, Panel, Point
+from patchwords.studies.figure import Panel, line
 from patchwords.studies.ground import Ground
 from patchwords.studies.results import Measure, Results, apart, told
 from patchwords.studies.wording import NOTHING, beside, sentence, verdict
@@ -50,12 +50,13 @@ class Optimizer(Experiment):
         ]
 
     def _panel(self, results: Results, title: str, score: str, stage: str) -> Panel:
-        lines = []
-        for called in ("Adam", "SGD"):
-            found = [
-                (model, results.measure(score, stage=stage, model=model, optimizer=called)) for model in self.models
-            ]
-            lines.append(Line(name=called, points=[Point(model, measure) for model, measure in found if measure]))
+        lines = [
+            line(
+                called,
+                {model: results.measure(score, stage=stage, model=model, optimizer=called) for model in self.models},
+            )
+            for called in ("Adam", "SGD")
+        ]
         return Panel(title=title, across="model", lines=lines, scale="names")
 
     def finding(self, results: Results) -> Finding:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from patchwords.pages.both import Both
 from patchwords.studies.cell import Cell
 from patchwords.studies.experiment import Experiment, Finding
-from patchwords.studies.figure import Line, Panel, Point
+from patchwords.studies.figure import Panel, line
 from patchwords.studies.ground import Ground
 from patchwords.studies.results import Measure, Results, apart
 from patchwords.studies.wording import NOTHING, beside, sentence, verdict
@@ -68,10 +68,10 @@ class Positions(Experiment):
         ]
 
     def _panel(self, results: Results, title: str, score: str) -> Panel:
-        lines = []
-        for column in (STEM, EVERY, SHARED):
-            found = [(kind, _measure(results, score, kind, place)) for kind, place in TABLE_8 if place == column]
-            lines.append(Line(name=column, points=[Point(kind, measure) for kind, measure in found if measure]))
+        lines = [
+            line(column, {kind: _measure(results, score, kind, place) for kind, place in TABLE_8 if place == column})
+            for column in (STEM, EVERY, SHARED)
+        ]
         return Panel(title=title, across="positions", lines=lines, scale="names")
 
     def finding(self, results: Results) -> Finding:

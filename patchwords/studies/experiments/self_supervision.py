@@ -9,7 +9,7 @@ from typing import ClassVar
 from patchwords.pages.both import Both
 from patchwords.studies.cell import Cell
 from patchwords.studies.experiment import Experiment, Finding
-from patchwords.studies.figure import Line, Panel, Point
+from patchwords.studies.figure import Panel, line
 from patchwords.studies.ground import Ground
 from patchwords.studies.results import Measure, Results, apart
 from patchwords.studies.wording import NOTHING, beside, sentence, verdict
@@ -45,10 +45,11 @@ class SelfSupervision(Experiment):
                 yield ground.tune(learned, share=self.share)
 
     def panels(self, results: Results) -> list[Panel]:
-        found = {start: _judged(results, start) for start in (SCRATCH, MASKED, LABELS)}
-        tuned = Line(name="after fine-tuning", points=[Point(name, each) for name, each in found.items() if each])
-        frozen = {start: results.measure("few_shot", stage="pre-training", start=start) for start in (MASKED, LABELS)}
-        few = Line(name="frozen", points=[Point(name, each) for name, each in frozen.items() if each])
+        starts = (SCRATCH, MASKED, LABELS)
+        tuned = line("after fine-tuning", {start: _judged(results, start) for start in starts})
+        few = line(
+            "frozen", {start: results.measure("few_shot", stage="pre-training", start=start) for start in starts}
+        )
         return [
             Panel(title="Fine-tuned", across="pre-training", lines=[tuned], scale="names"),
             Panel(title="A few pictures of each class", across="pre-training", lines=[few], scale="names"),

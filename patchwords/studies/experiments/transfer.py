@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from patchwords.pages.both import Both
 from patchwords.studies.cell import Cell
 from patchwords.studies.experiment import Experiment, Finding
-from patchwords.studies.figure import Line, Panel, Point
+from patchwords.studies.figure import Panel, line
 from patchwords.studies.ground import Ground
 from patchwords.studies.results import Measure, Results, apart, told
 from patchwords.studies.wording import NOTHING, beside, sentence, verdict
@@ -51,9 +51,8 @@ class Transfer(Experiment):
             yield ground.scratch({**at, "trained": SCRATCH}, seed, self.scratch)
 
     def panels(self, results: Results) -> list[Panel]:
-        found = [(way, _measure(results, way)) for way in (FROZEN, FULL, SCRATCH)]
-        line = Line(name=self.model, points=[Point(way, measure) for way, measure in found if measure])
-        return [Panel(title="The target's pictures", across="what was trained", lines=[line], scale="names")]
+        trained = line(self.model, {way: _measure(results, way) for way in (FROZEN, FULL, SCRATCH)})
+        return [Panel(title="The target's pictures", across="what was trained", lines=[trained], scale="names")]
 
     def finding(self, results: Results) -> Finding:
         frozen, full, scratch = (_measure(results, way) for way in (FROZEN, FULL, SCRATCH))
