@@ -104,5 +104,5 @@ def _gain(what: str, point: tuple[float, Measure], cost: float, start: Measure) 
     times = point[0] / cost
     return Both(
         f"{CALLED[what].english} {points:+.1f} points for {times:.1f} times the compute",
-        f"{CALLED[what].chinese}以 {times:.1f} 倍计算量带来 {points:+.1f} 个百分点",
+        f"{CALLED[what].chinese}以 {times:.1f} 倍计算量带来 {points:+.1f} 个百分点的变化",
     )
