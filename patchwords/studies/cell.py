@@ -7,6 +7,7 @@ from typing import Literal
 
 from patchwords import settings
 from patchwords.data.sources.source import Data
+from patchwords.errors import UsageError
 from patchwords.models.build import configure
 from patchwords.models.names import Config
 from patchwords.training.recipe import Recipe
@@ -58,5 +59,6 @@ def each_once(cells: Iterable[Cell]) -> list[Cell]:
     found: dict[str, Cell] = {}
     for cell in cells:
         for part in reversed(list(cell.chain)):
-            found.setdefault(part.name, part)
+            if found.setdefault(part.name, part).at != part.at:
+                raise UsageError(f"two trainings would share the folder {part.name}: give their models other names")
     return list(found.values())
