@@ -39,9 +39,9 @@ class Resolution(Experiment):
         for seed in seeds:
             learned = ground.learn({"model": self.model}, seed)
             yield learned
-            yield ground.tune(learned, {"pictures": SAME})
-            yield ground.tune(learned, {"pictures": RESAMPLED}, {"image": self.larger})
-            yield ground.tune(learned, {"pictures": ANEW}, {"image": self.larger, "positions": "anew"})
+            yield ground.tune(learned, {"resolution": SAME})
+            yield ground.tune(learned, {"resolution": RESAMPLED}, {"image": self.larger})
+            yield ground.tune(learned, {"resolution": ANEW}, {"image": self.larger, "positions": "anew"})
 
     def panels(self, results: Results) -> list[Panel]:
         found = [(way, _measure(results, way)) for way in (SAME, RESAMPLED, ANEW)]
@@ -66,4 +66,4 @@ class Resolution(Experiment):
 
 
 def _measure(results: Results, way: str) -> Measure | None:
-    return results.measure("accuracy", stage="fine-tuning", pictures=way)
+    return results.measure("accuracy", stage="fine-tuning", resolution=way)
