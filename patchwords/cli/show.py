@@ -1,4 +1,4 @@
-"""`patchwords show NAME`: a model, weights, a recipe, a run, what training will see, or the lists of these."""
+"""`patchwords show NAME`: a model, weights, a recipe, a run, a study, what training will see, or the lists of these."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,6 +16,7 @@ KINDS: dict[str, tuple[str, tuple[str, ...]]] = {  # what each is called, and th
     "mae": ("reconstructed pictures", ("--set", "--out", "--seed", "--heads")),
     "recipe": ("a recipe, whose settings are changed with --set", ("--set",)),
     "run": ("a run, which says it itself", ()),
+    "study": ("a study, which says it itself", ()),
     "file": ("a file, which says it itself", ("--image", "--heads")),
     "entry": ("published weights", ()),
     "model": ("a model, whose parts are changed with --set", ("--classes", "--channels", "--image", "--set")),
@@ -27,7 +28,7 @@ def show(
         str,
         typer.Argument(
             metavar="NAME",
-            help="A model (ViT-B/16@384), weights, a recipe, a run folder; "
+            help="A model (ViT-B/16@384), weights, a recipe, the folder of a run or a study; "
             "`models`, `recipes`, `zoo`, `augment` or `mae`.",
         ),
     ],
@@ -52,10 +53,11 @@ def show(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Show a model, a weights file, a recipe, a run, or lists of these.
+    """Show a model, a weights file, a recipe, a run, a study, or lists of these.
 
     Of a model: parameters, multiply-adds, memory, layers. Of a file: what it holds, without loading it whole.
-    Of a recipe: every setting, as a file to change and train with. Of a run: how far it got, how well, what to do next.
+    Of a recipe: every setting, as a file to change and train with. Of a run or a study: how far it got, how well, what
+    to do next.
     `augment` draws a page of pictures as a model will see them when it is trained by RECIPE on DATA.
     `mae RUN IMAGE…` draws pictures, what a masked autoencoder is shown of them, and what it makes of that; RUN is a
     run with objective mae or a ViTMAEForPreTraining, and --set changes its ratio.
@@ -63,7 +65,7 @@ def show(
     """
     from patchwords import settings
     from patchwords.cli.output import Output
-    from patchwords.cli.shown import augment, mae, models, recipes, runs, weights
+    from patchwords.cli.shown import augment, mae, models, recipes, runs, studies, weights
     from patchwords.models.build import configure
 
     output, path = Output(as_json, quiet), Path(name)
@@ -86,6 +88,8 @@ def show(
             recipes.show_recipe(output, name, changes)
         case "run":
             runs.show_run(output, path)
+        case "study":
+            studies.show_study(output, path)
         case "file":
             weights.show_file(output, path, heads, pair(image))
         case "entry":
@@ -97,6 +101,7 @@ def show(
 
 def _kind(name: str) -> str:
     """What a name stands for; a recipe of the package goes before a file of that name, as for `train --recipe`."""
+    from patchwords.cli.shown import studies
     from patchwords.models import names
     from patchwords.settings import nearest
     from patchwords.training import recipe
@@ -109,6 +114,7 @@ def _kind(name: str) -> str:
         "mae": name == "mae",
         "recipe": name in recipe.names() or (path.suffix == ".toml" and path.is_file()),
         "run": (path / "recipe.toml").is_file(),
+        "study": studies.is_study(path),
         "file": bool(name) and path.exists(),
         "entry": name in ZOO,
         "model": names.fits(name),
@@ -119,7 +125,9 @@ def _kind(name: str) -> str:
     near = nearest(name, [*names.NAMES, *ZOO, *recipe.names(), *LISTS, "augment", "mae"])
     lists = "`patchwords show models`, `show recipes` and `show zoo` list them"
     advice = near if near.startswith("did you mean") else lists
-    raise UsageError(f"{name!r} does not exist, as a file, a model, a recipe, a run or published weights; {advice}")
+    raise UsageError(
+        f"{name!r} does not exist, as a file, a model, a recipe, a run, a study or published weights; {advice}"
+    )
 
 
 def _refuse(kind: str, words: list[str], given: Mapping[str, object]) -> None:

@@ -110,6 +110,7 @@ def _costs(cell: Cell, place: Path) -> dict[str, float]:
     return {
         "pictures": len(cell.data.train),
         "steps": steps,
+        "seen": seen,
         "parameters": compute.parameters(card.model),
         "exaflops": compute.training(card.model, seen, cell.recipe.freeze),
         "seconds": run["seconds"],

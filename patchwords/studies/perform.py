@@ -49,11 +49,13 @@ def one_by_one(cells: Sequence[Cell], bench: Bench) -> Iterator[Cell]:
     """Gives each cell as soon as it is done; those that were done before are not given."""
     bench = replace(bench, watcher=Once(bench.watcher))
     left = [cell for cell in cells if known(bench.folder, cell) is None]
-    for cell in left:
-        number = perform(cell, bench)
-        if number:  # it came when the training had ended, with nothing to stop
-            raise _stopped(number, bench)
-        yield cell
+    with listening() as wish:  # also while nothing is trained
+        for cell in left:
+            late = perform(cell, bench)
+            if not late:
+                yield cell
+            if late or wish.number:
+                raise _stopped(late or wish.number, bench)
 
 
 def together(cells: Sequence[Cell], bench: Bench, at_once: int) -> Iterator[Cell]:
@@ -182,7 +184,8 @@ def _work(line: Connection, cells: Sequence[Cell], bench: Bench, threads: int) -
         while True:
             cell = by_name[line.recv()]
             try:
-                perform(cell, bench)
+                if late := perform(cell, bench):
+                    raise _stopped(late, bench)
                 line.send(Said("done", cell.name))
             except PatchwordsError as error:
                 line.send(Said("error", str(error), error.exit_code))

@@ -32,9 +32,8 @@ class Row:
 
     @property
     def seen(self) -> int:
-        """How many pictures its training was shown."""
-        batch = self.cell.recipe.batch
-        return round(self.outcome.numbers.get("steps", 0)) * (batch if isinstance(batch, int) else 0)
+        """How many pictures its training was shown, repetitions counted."""
+        return round(self.outcome.numbers.get("seen", 0))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -104,11 +104,16 @@ def study(
     if resume is None:
         _look(ground, cells, watcher)
     begun = f"study-{name}-{ground.first.name.partition(',')[0]}"
-    made = None if out is None else Path(out)
-    with RunFolder.create(made, begun) if resume is None else RunFolder.reopen(Path(resume), FILE) as folder:
+    named = None if out is None else Path(out)
+    with RunFolder.create(named, begun) if resume is None else RunFolder.reopen(Path(resume), FILE) as folder:
         if resume is None:
-            facts = {"began": _now(), "device": called(where), "command": sys.argv}
-            folder.write_json(FILE, {"terms": settings.write(terms), **facts})
+            made = {
+                "began": _now(),
+                "device": called(where),
+                "command": sys.argv,
+                "cells": [cell.name for cell in cells],
+            }
+            folder.write_json(FILE, {"terms": settings.write(terms), **made})
         again = shlex.join(("patchwords", "study", name, "--resume", str(folder.path)))
         bench = Bench(folder=folder.path, device=device, again=again, watcher=watcher)
         _perform(cells, bench, at_once)

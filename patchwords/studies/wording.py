@@ -2,19 +2,22 @@
 
 # ruff: noqa: RUF001  (Chinese has commas of its own)
 
+import re
+
 from patchwords.pages.both import Both
 from patchwords.studies.results import Measure, Results, apart
 
-NOTHING = Both("Not one of the trainings that this is about came to an end.", "相关的训练没有一个得到结果。")
+NOTHING = Both("Not all of the trainings that this takes came to a result.", "得出结论所需的训练没有全部得到结果。")
 SAME = Both("That is as in the paper", "这与论文一致")
-OTHER = Both("That is otherwise than in the paper", "这与论文不同")
-UNCLEAR = Both("Here that can be told neither way", "这里还无法分辨")
+OTHER = Both("The paper found otherwise", "论文的结论与此不同")
+UNCLEAR = Both("Whether that is as in the paper cannot be told here", "是否与论文一致，这里还无法判断")
+SEAM = re.compile(r"(?<=[\u4e00-\u9fff])(?=[0-9A-Za-z])|(?<=[0-9A-Za-z%])(?=[\u4e00-\u9fff])")
 
 
 def beside(first: Both, one: Measure, second: Both, other: Measure) -> Both:
     """Two scores, and which is the higher, where that is more than chance."""
     order = apart(one, other)
-    english = {1: "higher than", -1: "lower than", 0: "not to be told from"}[order]
+    english = {1: "higher than", -1: "lower than", 0: "not to be told apart from"}[order]
     chinese = {1: f"高于{second.chinese}的 {other}", -1: f"低于{second.chinese}的 {other}"}.get(
         order, f"与{second.chinese}的 {other} 无法区分"
     )
@@ -27,7 +30,7 @@ def beside(first: Both, one: Measure, second: Both, other: Measure) -> Both:
 def sentence(*parts: Both) -> Both:
     """Clauses as one sentence."""
     text = "; ".join(part.english for part in parts)
-    return Both(f"{text[:1].upper()}{text[1:]}.", f"{'；'.join(part.chinese for part in parts)}。")
+    return Both(f"{text[:1].upper()}{text[1:]}.", f"{_set('；'.join(part.chinese for part in parts))}。")
 
 
 def same(word: str) -> Both:
@@ -38,7 +41,7 @@ def same(word: str) -> Both:
 def verdict(agrees: bool | None, paper: Both) -> Both:
     """Whether the paper found the same, and what it found; None where here nobody can tell."""
     word = UNCLEAR if agrees is None else SAME if agrees else OTHER
-    return Both(f"{word.english}: {paper.english}.", f"{word.chinese}：{paper.chinese}。")
+    return Both(f"{word.english}: {paper.english}.", f"{word.chinese}：{_set(paper.chinese)}。")
 
 
 def seeds(results: Results) -> Both:
@@ -50,6 +53,11 @@ def seeds(results: Results) -> Both:
             "只用了一个随机种子，因此差异只按图像数量判断",
         )
     return Both(
-        f"mean and deviation over {count} seeds; two are told apart from two standard errors on",
-        f"{count} 个随机种子的均值与标准差；相差两个标准误以上才视为有区别",
+        f"mean and deviation over {count} seeds; two are told apart if more than two standard errors lie between them",
+        f"{count} 个随机种子的均值与标准差；两个均值相差超过两个标准误才视为有区别",
     )
+
+
+def _set(chinese: str) -> str:
+    """With a space wherever Chinese and Latin letters or numbers meet, as it is set in print."""
+    return SEAM.sub(" ", chinese)

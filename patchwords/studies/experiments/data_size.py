@@ -70,8 +70,8 @@ class DataSize(Experiment):
         here = sentence(
             Both(
                 f"with {100 * few:g} % of the pictures {little.english}",
-                f"用 {100 * few:g}% 的图像时，{little.chinese}",
+                f"用 {100 * few:g} % 的图像时，{little.chinese}",
             ),
-            Both(f"with {100 * many:g} % {all_.english}", f"用 {100 * many:g}% 时，{all_.chinese}"),
+            Both(f"with {100 * many:g} % {all_.english}", f"用 {100 * many:g} % 时，{all_.chinese}"),
         )
         return Finding(here, verdict(told(grown((a, b), (c, d))), PAPER))

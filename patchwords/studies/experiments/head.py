@@ -31,7 +31,7 @@ class Head(Experiment):
     title: ClassVar[Both] = Both("Head", "分类头")
     question: ClassVar[Both] = Both(
         "Is a class token needed, or does the mean of the patches do as well?",
-        "需要类别标记吗？还是对图像块取平均也一样好？",
+        "必须有类别标记吗？对图像块取平均是否一样好？",
     )
     model: str
     rates: tuple[float, ...]
@@ -62,9 +62,9 @@ class Head(Experiment):
             return Finding(NOTHING, verdict(None, PAPER))
         here = sentence(
             beside(
-                Both(f"the class token at its best rate ({token[0]:g})", f"类别标记在最佳学习率（{token[0]:g}）下"),
+                Both(f"the class token at its best rate of {token[0]:g}", f"类别标记在最佳学习率 {token[0]:g} 下"),
                 token[1],
-                Both(f"the mean at its own ({mean[0]:g})", f"取平均在其最佳学习率（{mean[0]:g}）下"),
+                Both(f"the mean at its own of {mean[0]:g}", f"取平均在其最佳学习率 {mean[0]:g} 下"),
                 mean[1],
             )
         )

@@ -16,6 +16,14 @@ from patchwords.studies.wording import NOTHING, beside, sentence, verdict
 
 STEM, EVERY, SHARED = "at the stem", "every layer", "every layer, shared"
 NONE = "none"
+CALLED = {
+    "1-D": "一维",
+    "2-D": "二维",
+    "relative": "相对",
+    STEM: "输入处",
+    EVERY: "每层各自",
+    SHARED: "每层共享",
+}
 TABLE_8: dict[tuple[str, str], dict[str, Any]] = {
     (NONE, STEM): {"kind": "none"},
     ("1-D", STEM): {"kind": "learned-1d", "at": "stem"},
@@ -75,14 +83,14 @@ class Positions(Experiment):
         best, worst = (choose(kinds, key=lambda key: kinds[key].mean) for choose in (max, min))
         here = sentence(
             beside(
-                Both(f"the best kind ({_named(best)})", f"最好的一种（{_named(best)}）"),
+                Both(f"the best kind ({_named(best)})", f"最好的一种（{_called(best)}）"),
                 kinds[best],
                 Both("no positions", "没有位置嵌入"),
                 without,
             ),
             Both(
-                f"the least good kind ({_named(worst)}) has {kinds[worst]}",
-                f"最差的一种（{_named(worst)}）为 {kinds[worst]}",
+                f"the worst kind ({_named(worst)}) has {kinds[worst]}",
+                f"最差的一种（{_called(worst)}）为 {kinds[worst]}",
             ),
         )
         clear, alike = apart(kinds[worst], without), apart(kinds[best], kinds[worst]) == 0
@@ -96,3 +104,8 @@ def _measure(results: Results, score: str, kind: str, place: str) -> Measure | N
 
 def _named(key: tuple[str, str]) -> str:
     return ", ".join(key)
+
+
+def _called(key: tuple[str, str]) -> str:
+    """The same in Chinese."""
+    return "，".join(CALLED[word] for word in key)

@@ -39,9 +39,9 @@ class Resolution(Experiment):
         for seed in seeds:
             learned = ground.learn({"model": self.model}, seed)
             yield learned
-            yield ground.tune(learned, {"resolution": SAME})
-            yield ground.tune(learned, {"resolution": RESAMPLED}, {"image": self.larger})
-            yield ground.tune(learned, {"resolution": ANEW}, {"image": self.larger, "positions": "anew"})
+            yield ground.tune(learned, {"size": SAME})
+            yield ground.tune(learned, {"size": RESAMPLED}, {"image": self.larger})
+            yield ground.tune(learned, {"size": ANEW}, {"image": self.larger, "positions": "anew"})
 
     def panels(self, results: Results) -> list[Panel]:
         found = [(way, _measure(results, way)) for way in (SAME, RESAMPLED, ANEW)]
@@ -53,12 +53,12 @@ class Resolution(Experiment):
         if not (same and resampled and anew):
             return Finding(NOTHING, verdict(None, PAPER))
         larger = Both(
-            f"fine-tuning at {self.larger} pixels with resampled positions",
-            f"以 {self.larger} 像素、重采样的位置嵌入微调",
+            f"what was fine-tuned at {self.larger} pixels with resampled positions",
+            f"以 {self.larger} 像素、重采样的位置嵌入微调后",
         )
         here = sentence(
-            beside(larger, resampled, Both("that at the size it learned with", "原来的大小"), same),
-            Both(f"with positions learned anew it has {anew}", f"重新学习位置嵌入则为 {anew}"),
+            beside(larger, resampled, Both("what was fine-tuned at its first size", "以原来的大小微调"), same),
+            Both(f"with positions learned anew it has {anew}", f"重新学习位置嵌入时为 {anew}"),
         )
         signs = (apart(resampled, same), apart(resampled, anew))
         agrees = False if -1 in signs else True if 1 in signs else None
@@ -66,4 +66,4 @@ class Resolution(Experiment):
 
 
 def _measure(results: Results, way: str) -> Measure | None:
-    return results.measure("accuracy", stage="fine-tuning", resolution=way)
+    return results.measure("accuracy", stage="fine-tuning", size=way)

@@ -16,7 +16,7 @@ from patchwords.studies.wording import NOTHING, beside, sentence, verdict
 
 SCRATCH, MASKED, LABELS = "scratch", "masked patches", "labels"
 PAPER = Both(
-    "masked patch prediction is two points better than no pre-training, and four points behind that with labels",
+    "masked patches are two points better than no pre-training, and four points behind pre-training with labels",
     "掩码图像块预测比不预训练高两个百分点，比有标签的预训练低四个百分点",
 )
 
@@ -58,10 +58,10 @@ class SelfSupervision(Experiment):
         scratch, masked, labels = (_judged(results, start) for start in (SCRATCH, MASKED, LABELS))
         if not (scratch and masked and labels):
             return Finding(NOTHING, verdict(None, PAPER))
-        start = Both("what learned from masked patches", "掩码图像块预训练")
+        start = Both("what learned from masked patches", "掩码图像块预训练后")
         here = sentence(
             beside(start, masked, Both("what began from scratch", "从零训练"), scratch),
-            Both(f"what learned with labels has {labels}", f"有标签的预训练为 {labels}"),
+            Both(f"what learned with labels has {labels}", f"有标签预训练后为 {labels}"),
         )
         signs = (apart(masked, scratch), apart(labels, masked))
         agrees = False if -1 in signs else True if signs == (1, 1) else None

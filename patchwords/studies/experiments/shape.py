@@ -19,7 +19,12 @@ PAPER = Both(
     "depth helps most and width least; smaller patches help too, without a parameter more",
     "加深最有帮助，加宽帮助最小；更小的图像块无需更多参数也有帮助",
 )
-CALLED = {"depth": "深度", "width": "宽度", "mlp": "MLP 宽度", "patch": "图像块大小"}
+CALLED = {
+    "depth": Both("depth gives", "加深"),
+    "width": Both("width gives", "加宽"),
+    "mlp": Both("a wider MLP gives", "加宽 MLP"),
+    "patch": Both("smaller patches give", "更小的图像块"),
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -81,7 +86,7 @@ class Shape(Experiment):
             return Finding(NOTHING, verdict(None, PAPER))
         ((cost, start),) = base.items()
         gains = [_gain(what, there[what], cost, start) for what in there]
-        first = Both(f"from a base with {start}", f"基准模型为 {start}")
+        first = Both(f"the base has {start}", f"基准模型为 {start}")
         sign = grown((start, start), (there["depth"][1], there["width"][1]))
         return Finding(sentence(first, *gains), verdict(told(sign), PAPER))
 
@@ -98,6 +103,6 @@ def _gain(what: str, point: tuple[float, Measure], cost: float, start: Measure) 
     points = 100 * (point[1].mean - start.mean)
     times = point[0] / cost
     return Both(
-        f"{what} gives {points:+.1f} points for {times:.1f} times the compute",
-        f"{CALLED[what]}以 {times:.1f} 倍计算量带来 {points:+.1f} 个百分点",
+        f"{CALLED[what].english} {points:+.1f} points for {times:.1f} times the compute",
+        f"{CALLED[what].chinese}以 {times:.1f} 倍计算量带来 {points:+.1f} 个百分点",
     )

@@ -66,12 +66,12 @@ class Transfer(Experiment):
             return Finding(NOTHING, verdict(None, PAPER))
         here = sentence(
             beside(
-                Both("all of it, fine-tuned,", "微调全部参数"),
+                Both("the whole model, fine-tuned,", "微调全部参数后"),
                 full,
                 Both("what began from scratch", "从零训练"),
                 scratch,
             ),
-            Both(f"with the head alone trained it has {frozen}", f"只训练分类头为 {frozen}"),
+            Both(f"with the head alone trained it has {frozen}", f"只训练分类头时为 {frozen}"),
         )
         return Finding(here, verdict(told(apart(full, scratch)), PAPER))
 
