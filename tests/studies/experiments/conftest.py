@@ -12,6 +12,7 @@ import pytest
 from patchwords import settings
 from patchwords.data.sources.arrays import Arrays
 from patchwords.data.sources.source import Data
+from patchwords.pages.both import Both
 from patchwords.studies import grid as grids
 from patchwords.studies.catalogue import planned
 from patchwords.studies.cell import Cell, each_once
@@ -20,14 +21,11 @@ from patchwords.studies.ground import Ground
 from patchwords.studies.outcome import Outcome
 from patchwords.studies.results import Results, Row
 from patchwords.studies.shares import halves
+from patchwords.studies.wording import OTHER, SAME, UNCLEAR
 
 USUAL = {"judged": 1000, "few_shot_judged": 1000, "steps": 10, "pictures": 20, "parameters": 30, "exaflops": 1e-6}
 LOST = "step 7 gave a loss of inf"
-VERDICTS = {
-    "That is as in the paper": "这与论文一致",
-    "That is otherwise than in the paper": "这与论文不同",
-    "Here that can be told neither way": "这里还无法分辨",
-}
+VERDICTS = (SAME, OTHER, UNCLEAR)
 
 Scores = Callable[[Cell], Mapping[str, float] | None]
 
@@ -56,11 +54,13 @@ def _outcome(found: Mapping[str, float] | None) -> Outcome:
 
 
 def _data(classes: int = 6, each: int = 20) -> Data:
-    parts = {}
-    for part, count in (("train", each), ("val", 3)):
-        labels = np.tile(np.arange(classes), count)
-        parts[part] = Arrays(np.zeros((len(labels), 8, 8, 3), dtype=np.uint8), labels, part)
-    return Data("shades", tuple(f"shade {number}" for number in range(classes)), **parts)
+    names = tuple(f"shade {number}" for number in range(classes))
+    return Data("shades", names, train=_part("train", classes, each), val=_part("val", classes, 3))
+
+
+def _part(name: str, classes: int, each: int) -> Arrays:
+    labels = np.tile(np.arange(classes), each)
+    return Arrays(np.zeros((len(labels), 8, 8, 3), dtype=np.uint8), labels, name)
 
 
 @pytest.fixture(params=grids.names())
@@ -97,18 +97,18 @@ def differ() -> Callable[[Iterable[Cell]], set[str]]:
 
 
 @pytest.fixture(scope="session")
-def verdict() -> Callable[[Finding], str]:
-    """What a finding says of the paper, in English; the Chinese must say the same."""
+def verdict() -> Callable[[Finding], Both]:
+    """What a finding says of the paper, the same in both languages."""
 
-    def find(finding: Finding) -> str:
+    def find(finding: Finding) -> Both:
         for words in finding:
             assert re.search(r"[一-鿿]", words.chinese)
             assert not re.search(r"[一-鿿]", words.english)
             assert words.english[0].isupper()
             assert words.english.endswith(".")
             assert words.chinese.endswith("。")
-        english, chinese = (words.partition(mark)[0] for words, mark in zip(finding.paper, ":\uff1a", strict=True))
-        assert VERDICTS[english] == chinese
-        return english
+        (said,) = (each for each in VERDICTS if finding.paper.english.startswith(f"{each.english}: "))
+        assert finding.paper.chinese.startswith(f"{said.chinese}\uff1a")
+        return said
 
     return find

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from patchwords.data.sources.source import Subset
+from patchwords.pages.both import Both
 from patchwords.studies.cell import Cell
+from patchwords.studies.wording import NOTHING, OTHER, SAME, UNCLEAR
 
 Scores = Callable[[Cell], Mapping[str, float] | None]
 
@@ -82,23 +84,23 @@ def test_a_line_for_each_model_has_a_point_for_each_share_with_a_result(plan: Ca
 @pytest.mark.parametrize(
     ("vit", "resnet", "said"),
     [
-        ((0.5, 0.9), (0.7, 0.8), "as in the paper"),
-        ((0.5, 0.75), (0.7, 0.85), "as in the paper"),  # behind, but by less
-        ((0.8, 0.7), (0.7, 0.9), "otherwise"),
-        ((0.6, 0.9), (0.5, 0.81), "neither way"),
-        ((0.6, 0.9), (0.6, 0.9), "neither way"),
+        ((0.5, 0.9), (0.7, 0.8), SAME),
+        ((0.5, 0.75), (0.7, 0.85), SAME),  # behind, but by less
+        ((0.8, 0.7), (0.7, 0.9), OTHER),
+        ((0.6, 0.9), (0.5, 0.81), UNCLEAR),
+        ((0.6, 0.9), (0.6, 0.9), UNCLEAR),
     ],
 )
 def test_the_lead_of_the_first_model_over_the_last_grows_in_the_paper(
     plan: Callable[..., Any],
-    verdict: Callable[..., str],
+    verdict: Callable[..., Both],
     vit: tuple[float, float],
     resnet: tuple[float, float],
-    said: str,
+    said: Both,
 ) -> None:
     made = plan("data-size")
     finding = made.experiment.finding(made.results(made_up(ViT=vit, hybrid=(0.1, 0.1), ResNet=resnet)))
-    assert said in verdict(finding)
+    assert verdict(finding) == said
     for words in finding.here:
         assert words.index("ViT") < words.index("ResNet")
         assert "hybrid" not in words
@@ -106,13 +108,13 @@ def test_the_lead_of_the_first_model_over_the_last_grows_in_the_paper(
         assert "5 %" in words or "5%" in words
 
 
-def test_without_an_end_of_the_share_nothing_is_found(plan: Callable[..., Any], verdict: Callable[..., str]) -> None:
+def test_without_an_end_of_the_share_nothing_is_found(plan: Callable[..., Any], verdict: Callable[..., Both]) -> None:
     made = plan("data-size")
     for lost in (0.05, 1.0):
         results = made.results(lambda cell, lost=lost: None if cell.at["share"] == lost else {"accuracy": 0.5})
         finding = made.experiment.finding(results)
-        assert "came to an end" in finding.here.english
-        assert "neither way" in verdict(finding)
+        assert finding.here == NOTHING
+        assert verdict(finding) == UNCLEAR
 
 
 def test_no_result_leaves_lines_without_points(plan: Callable[..., Any], grid: str) -> None:

@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
+from patchwords.pages.both import Both
 from patchwords.studies.cell import Cell
 from patchwords.studies.experiments.head import CLASS, MEAN
+from patchwords.studies.wording import NOTHING, OTHER, SAME, UNCLEAR
 
 Scores = Callable[[Cell], Mapping[str, float] | None]
 
@@ -55,30 +57,30 @@ def test_a_line_for_each_way_has_the_rates_that_came_to_an_end(plan: Callable[..
 @pytest.mark.parametrize(
     ("token", "mean", "said"),
     [
-        ({3e-3: 0.9, 1e-3: 0.5}, {3e-3: 0.3, 1e-3: 0.9}, "as in the paper"),
-        ({3e-3: 0.9, 1e-3: 0.5}, {3e-3: 0.3, 1e-3: 0.6}, "otherwise"),
-        ({3e-3: 0.5, 1e-3: 0.4}, {3e-3: 0.3, 1e-3: 0.9}, "otherwise"),
+        ({3e-3: 0.9, 1e-3: 0.5}, {3e-3: 0.3, 1e-3: 0.9}, SAME),
+        ({3e-3: 0.9, 1e-3: 0.5}, {3e-3: 0.3, 1e-3: 0.6}, OTHER),
+        ({3e-3: 0.5, 1e-3: 0.4}, {3e-3: 0.3, 1e-3: 0.9}, OTHER),
     ],
 )
 def test_each_way_is_judged_at_its_best_rate(
     plan: Callable[..., Any],
-    verdict: Callable[..., str],
+    verdict: Callable[..., Both],
     token: Mapping[float, float],
     mean: Mapping[float, float],
-    said: str,
+    said: Both,
 ) -> None:
     made = plan("head")
     finding = made.experiment.finding(made.results(made_up(token, mean)))
-    assert said in verdict(finding)
+    assert verdict(finding) == said
     for words in finding.here:
         assert "0.003" in words
         assert "0.001" in words
         assert "30.0" not in words
 
 
-def test_a_way_without_results_is_told_of_no_verdict(plan: Callable[..., Any], verdict: Callable[..., str]) -> None:
+def test_a_way_without_results_is_told_of_no_verdict(plan: Callable[..., Any], verdict: Callable[..., Both]) -> None:
     made = plan("head")
     for token, mean in (({3e-3: 0.9}, {}), ({}, {3e-3: 0.9}), ({}, {})):
         finding = made.experiment.finding(made.results(made_up(token, mean)))
-        assert "came to an end" in finding.here.english
-        assert "neither way" in verdict(finding)
+        assert finding.here == NOTHING
+        assert verdict(finding) == UNCLEAR

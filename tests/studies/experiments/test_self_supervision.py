@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
+from patchwords.pages.both import Both
 from patchwords.studies.cell import Cell
 from patchwords.studies.experiments.self_supervision import LABELS, MASKED, SCRATCH
+from patchwords.studies.wording import NOTHING, OTHER, SAME, UNCLEAR
 
 Scores = Callable[[Cell], Mapping[str, float] | None]
 
@@ -85,28 +87,28 @@ def test_points_stand_over_the_starts_that_came_to_an_end(plan: Callable[..., An
 @pytest.mark.parametrize(
     ("scratch", "masked", "labels", "said"),
     [
-        (0.5, 0.6, 0.7, "as in the paper"),
-        (0.6, 0.5, 0.7, "otherwise"),  # worse than nothing
-        (0.5, 0.7, 0.6, "otherwise"),  # better than with labels
-        (0.5, 0.51, 0.4, "otherwise"),
-        (0.5, 0.51, 0.7, "neither way"),
-        (0.5, 0.7, 0.71, "neither way"),
+        (0.5, 0.6, 0.7, SAME),
+        (0.6, 0.5, 0.7, OTHER),  # worse than nothing
+        (0.5, 0.7, 0.6, OTHER),  # better than with labels
+        (0.5, 0.51, 0.4, OTHER),
+        (0.5, 0.51, 0.7, UNCLEAR),
+        (0.5, 0.7, 0.71, UNCLEAR),
     ],
 )
 def test_masked_patches_are_between_no_pre_training_and_labels_in_the_paper(
-    plan: Callable[..., Any], verdict: Callable[..., str], scratch: float, masked: float, labels: float, said: str
+    plan: Callable[..., Any], verdict: Callable[..., Both], scratch: float, masked: float, labels: float, said: Both
 ) -> None:
     made = plan("self-supervision")
     finding = made.experiment.finding(made.results(made_up(scratch=scratch, masked=masked, labels=labels)))
-    assert said in verdict(finding)
+    assert verdict(finding) == said
     for words in finding.here:
         assert all(f"{100 * share:.1f}" in words for share in (scratch, masked, labels))
 
 
 @pytest.mark.parametrize("lost", ["scratch", "masked", "labels"])
-def test_nothing_is_found_without_all_three(plan: Callable[..., Any], verdict: Callable[..., str], lost: str) -> None:
+def test_nothing_is_found_without_all_three(plan: Callable[..., Any], verdict: Callable[..., Both], lost: str) -> None:
     made = plan("self-supervision")
     results = made.results(made_up(**{"scratch": 0.5, "masked": 0.6, "labels": 0.7, lost: None}))
     finding = made.experiment.finding(results)
-    assert "came to an end" in finding.here.english
-    assert "neither way" in verdict(finding)
+    assert finding.here == NOTHING
+    assert verdict(finding) == UNCLEAR

@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
+from patchwords.pages.both import Both
 from patchwords.studies.cell import Cell
 from patchwords.studies.experiments.shape import BASE
+from patchwords.studies.wording import NOTHING, OTHER, SAME, UNCLEAR
 
 Scores = Callable[[Cell], Mapping[str, float] | None]
 CHEAP = 1e-6  # exaFLOPs of the base
@@ -79,15 +81,15 @@ def test_every_grid_has_its_lines(plan: Callable[..., Any], grid: str) -> None:
 
 @pytest.mark.parametrize(
     ("depth", "width", "said"),
-    [(0.9, 0.7, "as in the paper"), (0.7, 0.9, "otherwise"), (0.7, 0.71, "neither way")],
+    [(0.9, 0.7, SAME), (0.7, 0.9, OTHER), (0.7, 0.71, UNCLEAR)],
 )
 def test_depth_gains_more_than_width_in_the_paper(
-    plan: Callable[..., Any], verdict: Callable[..., str], depth: float, width: float, said: str
+    plan: Callable[..., Any], verdict: Callable[..., Both], depth: float, width: float, said: Both
 ) -> None:
     made = plan("shape")
     finding = made.experiment.finding(made.results(made_up(0.6, depth=depth, width=width, mlp=0.55)))
-    assert said in verdict(finding)
-    assert "patch" not in finding.here.english
+    assert verdict(finding) == said
+    assert "patches" not in finding.here.english  # nothing came of them
     for words in finding.here:
         assert f"{100 * (depth - 0.6):+.1f}" in words
         assert f"{100 * (width - 0.6):+.1f}" in words
@@ -99,9 +101,9 @@ def test_depth_gains_more_than_width_in_the_paper(
     "score", [made_up(None, depth=0.9, width=0.8), made_up(0.5, width=0.8), made_up(0.5, depth=0.9), made_up(None)]
 )
 def test_nothing_is_found_without_the_base_or_what_is_compared(
-    plan: Callable[..., Any], verdict: Callable[..., str], score: Scores
+    plan: Callable[..., Any], verdict: Callable[..., Both], score: Scores
 ) -> None:
     made = plan("shape")
     finding = made.experiment.finding(made.results(score))
-    assert "came to an end" in finding.here.english
-    assert "neither way" in verdict(finding)
+    assert finding.here == NOTHING
+    assert verdict(finding) == UNCLEAR

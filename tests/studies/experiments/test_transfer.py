@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 
 from patchwords.errors import UsageError
+from patchwords.pages.both import Both
 from patchwords.studies.cell import Cell
 from patchwords.studies.experiments.transfer import FROZEN, FULL, SCRATCH, Transfer
+from patchwords.studies.wording import NOTHING, OTHER, SAME, UNCLEAR
 
 Scores = Callable[[Cell], Mapping[str, float] | None]
 
@@ -74,24 +76,22 @@ def test_a_point_for_each_way_that_came_to_an_end(plan: Callable[..., Any], grid
 
 
 @pytest.mark.parametrize("weights", ["", "flowers.safetensors"])
-@pytest.mark.parametrize(
-    ("full", "scratch", "said"), [(0.9, 0.5, "as in the paper"), (0.5, 0.9, "otherwise"), (0.5, 0.51, "neither way")]
-)
+@pytest.mark.parametrize(("full", "scratch", "said"), [(0.9, 0.5, SAME), (0.5, 0.9, OTHER), (0.5, 0.51, UNCLEAR)])
 def test_what_learned_before_is_ahead_in_the_paper(
-    plan: Callable[..., Any], verdict: Callable[..., str], weights: str, full: float, scratch: float, said: str
+    plan: Callable[..., Any], verdict: Callable[..., Both], weights: str, full: float, scratch: float, said: Both
 ) -> None:
     made = plan("transfer", "digits", weights)
     finding = made.experiment.finding(made.results(made_up(0.62, full, scratch)))
-    assert said in verdict(finding)
+    assert verdict(finding) == said
     for words in finding.here:
         assert all(f"{100 * share:.1f}" in words for share in (0.62, full, scratch))
 
 
 @pytest.mark.parametrize("found", [(None, 0.5, 0.5), (0.5, None, 0.5), (0.5, 0.5, None), (None, None, None)])
 def test_nothing_is_found_without_all_three(
-    plan: Callable[..., Any], verdict: Callable[..., str], found: tuple[float | None, ...]
+    plan: Callable[..., Any], verdict: Callable[..., Both], found: tuple[float | None, ...]
 ) -> None:
     made = plan("transfer")
     finding = made.experiment.finding(made.results(made_up(*found)))
-    assert "came to an end" in finding.here.english
-    assert "neither way" in verdict(finding)
+    assert finding.here == NOTHING
+    assert verdict(finding) == UNCLEAR
