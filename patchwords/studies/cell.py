@@ -55,10 +55,11 @@ class Cell:
 
 
 def each_once(cells: Iterable[Cell]) -> list[Cell]:
-    """Every cell that is needed, by its name, after the one that it begins with."""
+    """Every cell that is needed, by its folder, after the one that it begins with."""
     found: dict[str, Cell] = {}
     for cell in cells:
         for part in reversed(list(cell.chain)):
-            if found.setdefault(part.name, part).at != part.at:
+            folder = part.name.casefold()  # some systems do not tell ViT from vit
+            if found.setdefault(folder, part).at != part.at:
                 raise UsageError(f"two trainings would share the folder {part.name}: give their models other names")
     return list(found.values())
