@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from patchwords.studies import figure as figures
+from patchwords.studies.catalogue import EXPERIMENTS
 from patchwords.studies.figure import Line, Panel, Point, Scale, figure, in_units
 from patchwords.studies.results import Measure
 
@@ -156,3 +157,16 @@ def test_compute_is_in_the_unit_that_fits_the_largest(most: float, unit: str, ti
 
 def test_a_panel_without_points_has_a_unit_too() -> None:
     assert in_units(panel("compute", line("ViT"))).lines == [line("ViT")]
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_study_can_be_drawn_whatever_was_lost(name: str, made_up_results: Any) -> None:
+    for score in (
+        lambda cell: {"accuracy": 0.5 + 0.01 * cell.seed, "few_shot": 0.3},
+        lambda cell: {"accuracy": 0.0, "few_shot": 1.0} if len(cell.name) % 2 else None,
+        lambda cell: None,
+    ):
+        experiment, results = made_up_results(name, score, (0, 1))
+        panels = experiment.panels(results)
+        with Image.open(io.BytesIO(figure(name, panels))) as picture:
+            assert picture.width == round((4 * len(panels) + 1.3) * 160)
