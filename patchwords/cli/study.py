@@ -62,7 +62,7 @@ def study(
 
     output = Output(as_json, quiet)
     if name == LIST:
-        _refuse_all(data, setting, out, resume)
+        _refuse_all(data, target, weights, grid, setting, seeds, out, resume)
         _show(output)
         return
     bars = Bars(output)

@@ -7,6 +7,7 @@ from typing import Literal
 
 from patchwords import settings
 from patchwords.data.sources.source import Data
+from patchwords.errors import UsageError
 from patchwords.models.build import configure
 from patchwords.models.names import Config
 from patchwords.training.recipe import Recipe
@@ -54,9 +55,11 @@ class Cell:
 
 
 def each_once(cells: Iterable[Cell]) -> list[Cell]:
-    """Every cell that is needed, by its name, after the one that it begins with."""
+    """Every cell that is needed, by its folder, after the one that it begins with."""
     found: dict[str, Cell] = {}
     for cell in cells:
         for part in reversed(list(cell.chain)):
-            found.setdefault(part.name, part)
+            folder = part.name.casefold()  # some systems do not tell ViT from vit
+            if found.setdefault(folder, part).at != part.at:
+                raise UsageError(f"two trainings would share the folder {part.name}: give their models other names")
     return list(found.values())

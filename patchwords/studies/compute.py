@@ -39,4 +39,5 @@ def unit(exaflops: float) -> tuple[str, float]:
 def worded(exaflops: float) -> str:
     """Operations as people read them."""
     name, many = unit(exaflops)
-    return f"{exaflops * many:.3g} {name}"
+    number = exaflops * many
+    return f"{number:.3g} {name}" if number < 999.5 else f"{number:,.0f} {name}"  # and not 1e+03

@@ -1,10 +1,9 @@
 """Figures of a study: shares over what was varied, a line or a row of points for each model, seeds as their spread."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
@@ -20,6 +19,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P")
 WIDE, HIGH = 4.0, 3.3  # inches of a panel
 DODGE = 0.12  # of the way to the next name, between the points of two lines over the same name
 MOST_TICKS = 7
+LONGEST = 24  # letters of a name
 
 Scale = Literal["names", "shares", "rates", "compute", "numbers"]
 
@@ -68,36 +68,30 @@ def figure(name: str, panels: Sequence[Panel]) -> bytes:
     with look(name):
         drawn = Figure(figsize=(WIDE * len(panels) + 1.3, HIGH), layout="constrained")
         names = list(dict.fromkeys(line.name for panel in panels for line in panel.lines))
+        handles: dict[str, Any] = {}
         for axes, panel in zip(drawn.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
-            _draw(axes, panel, names)
+            handles |= _draw(axes, panel, names)
         if len(names) > 1:
-            handles = dict(entry for axes in drawn.axes for entry in _legend(axes))
-            ordered = [name for name in map(lettered, names) if name in handles]
-            drawn.legend([handles[name] for name in ordered], ordered, loc="outside right center", frameon=False)
+            labels = [lettered(name, LONGEST) for name in handles]
+            drawn.legend(list(handles.values()), labels, loc="outside right center", frameon=False)
         return png(drawn)
 
 
-def _legend(axes: Axes) -> Iterator[tuple[str, Artist]]:
-    """What each line is called, and how it looks."""
-    handles, labels = axes.get_legend_handles_labels()
-    yield from zip(labels, handles, strict=True)
-
-
-def _draw(axes: Axes, panel: Panel, names: Sequence[str]) -> None:
-    """The lines of a panel, in the colours that they have in all of them."""
+def _draw(axes: Axes, panel: Panel, names: Sequence[str]) -> dict[str, Any]:
+    """The lines of a panel, in the colours that they have in all of them; how each looks, by its name."""
     axes.set_title(panel.title, loc="left", fontweight="bold")
     axes.set_xlabel(panel.across)
     places = list(dict.fromkeys(point.x for line in panel.lines for point in line.points))
+    handles: dict[str, Any] = {}
     for line in panel.lines:
         which = names.index(line.name)
         middle = (len(panel.lines) - 1) / 2
         aside = DODGE * (panel.lines.index(line) - middle) if panel.scale == "names" else 0.0
         xs = [places.index(point.x) + aside if panel.scale == "names" else float(point.x) for point in line.points]
-        axes.errorbar(
+        handles[line.name] = axes.errorbar(
             xs,
             [point.measure.mean for point in line.points],
             yerr=spread if any(spread := [point.measure.deviation for point in line.points]) else None,
-            label=lettered(line.name),
             color=COLOURS[which % len(COLOURS)],
             marker=MARKERS[which % len(MARKERS)],
             linestyle="none" if panel.scale == "names" else "-",
@@ -114,13 +108,14 @@ def _draw(axes: Axes, panel: Panel, names: Sequence[str]) -> None:
     axes.margins(x=0.08, y=0.12)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
+    return handles
 
 
 def _across(axes: Axes, panel: Panel, places: Sequence[float | str]) -> None:
     """The marks below: names where they stand, few and readable numbers on a scale of powers."""
     if panel.scale == "names":
         slanted: dict[str, Any] = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"} if _is_long(places) else {}
-        axes.set_xticks(range(len(places)), [lettered(str(place), 24) for place in places], **slanted)
+        axes.set_xticks(range(len(places)), [lettered(str(place), LONGEST) for place in places], **slanted)
         axes.set_xlim(-0.6, len(places) - 0.4)
         return
     axes.set_xscale("log")

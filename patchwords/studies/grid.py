@@ -48,8 +48,7 @@ class Grid:
         at_least(0, seed=min(self.seeds))
         members = [table for member in self.models.values() for table in (member.both, member.learn, member.tune)]
         for table in (self.both, self.learn, self.tune, self.mask, *members):
-            if wrong := [key for key in OWN if key in table]:
-                raise UsageError(f"{wrong[0]} = {table[wrong[0]]!r} is not for a grid to say: the study sets it")
+            leave(table)
         if len(set(self.seeds)) < len(self.seeds):
             raise UsageError(f"seeds {list(self.seeds)}: give each once")
 
@@ -57,6 +56,12 @@ class Grid:
         if name not in self.models:
             raise UsageError(f"model {name!r} takes no part; {settings.nearest(name, self.models)}")
         return self.models[name]
+
+
+def leave(table: Table) -> None:
+    """Refuses what no table says."""
+    if wrong := [key for key in OWN if key in table]:
+        raise UsageError(f"{wrong[0]} = {table[wrong[0]]!r} is not for a grid to say: the study sets it")
 
 
 def names() -> list[str]:
@@ -74,11 +79,15 @@ def fitting(data: Data) -> str:
 
 
 def read(given: str, study: str, changes: Mapping[str, Any]) -> Grid:
-    """A grid by its name in the package or by its file; keys that are not its own are the study's."""
+    """A grid by its name in the package or by its file; what the study varies, or the grid has not, is the study's."""
     grid = settings.read(_table(given), Grid)
     own = {part.name for part in fields(Grid)}
-    named = {key if key.partition(".")[0] in own else f"study.{study}.{key}": changes[key] for key in changes}
-    return settings.change(grid, named)
+    varied = grid.study.get(study, {})  # data-size has `models` too, and names them alone
+
+    def placed(key: str) -> str:
+        return key if key.partition(".")[0] in own and key not in varied else f"study.{study}.{key}"
+
+    return settings.change(grid, {placed(key): value for key, value in changes.items()})
 
 
 def _table(given: str) -> Table:

@@ -81,7 +81,8 @@ def portion(data: Data, share: float) -> Data:
 
 def _first(name: str, count: int, share: float) -> Indices:
     """Those that come first in the order of this class; the address holds its name, so other classes do not matter."""
-    return draws.permutation(f"portion {name!a}", 0, of=count)[: math.ceil(share * count)]
+    wanted = max(1, math.ceil(round(share * count, 6)))  # 0.07 of 100 is 7, not 7.000000000000001
+    return draws.permutation(f"portion {name!a}", 0, of=count)[:wanted]
 
 
 def halves(data: Data) -> tuple[Data, Data]:

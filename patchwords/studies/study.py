@@ -68,8 +68,8 @@ def study(
     seeds: Sequence[int] | None = None,
     at_once: int = 1,
     device: str = "auto",
-    out: Path | None = None,
-    resume: Path | None = None,
+    out: str | Path | None = None,
+    resume: str | Path | None = None,
     offline: bool = False,
     mirror: str = "",
     watcher: Watcher | None = None,
@@ -98,13 +98,14 @@ def study(
         watcher=watcher,
     )
     where = choose(device)
-    terms, ground = wish.begun() if resume is None else wish.resumed(resume)
+    terms, ground = wish.begun() if resume is None else wish.resumed(Path(resume))
     experiment = catalogue.planned(name, terms.grid)
     cells = _cells(experiment, ground)
     if resume is None:
         _look(ground, cells, watcher)
     begun = f"study-{name}-{ground.first.name.partition(',')[0]}"
-    with RunFolder.create(out, begun) if resume is None else RunFolder.reopen(resume, FILE) as folder:
+    named = None if out is None else Path(out)
+    with RunFolder.create(named, begun) if resume is None else RunFolder.reopen(Path(resume), FILE) as folder:
         if resume is None:
             made = {
                 "began": _now(),
@@ -122,6 +123,8 @@ def study(
 def _cells(experiment: Experiment, ground: Ground) -> list[Cell]:
     """All that is to be trained, none of which cannot be built."""
     cells = each_once(experiment.cells(ground, ground.grid.seeds))
+    if not cells:
+        raise UsageError(f"nothing is to be trained: say what {experiment.name} is to vary")
     for cell in cells:
         try:
             cell.config  # noqa: B018  (refuses what cannot be built)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -86,7 +87,8 @@ class Wish:
             weights=self.weights or before.weights,
         )
         terms, ground = wish._stood(wish._opened(wish.data), before.grid, named=before.grid.models.get(GIVEN))
-        if differ := [key for key in before.digests if before.digests[key] != terms.digests.get(key)]:
+        keys = before.digests | terms.digests
+        if differ := [key for key in keys if before.digests.get(key) != terms.digests.get(key)]:
             said = " and the ".join(differ)
             raise DataError(f"the {said} of {folder} are not what they were: bring them back, or start a new study")
         return terms, ground
@@ -162,9 +164,10 @@ def stored(folder: Path) -> Terms:
 def _named(config: Config, weights: str) -> str:
     """The name that stands for a model of this shape, to build one without its weights."""
     for name in NAMES:
-        known = configure(name, image=config.image, channels=config.channels, classes=config.classes)
-        if settings.write(known) | {"head": None} == settings.write(config) | {"head": None}:
-            return name
+        with suppress(UsageError):  # such pictures do not fit every model
+            known = configure(name, image=config.image, channels=config.channels, classes=config.classes)
+            if settings.write(known) | {"head": None} == settings.write(config) | {"head": None}:
+                return name
     raise ModelError(
         f"the model of {weights} has no name to build it from scratch by (`patchwords show {weights}` shows it): "
         "give weights of one of `patchwords show models`"

@@ -10,6 +10,7 @@ from patchwords.pages.both import Both
 from patchwords.studies.cell import Cell
 from patchwords.studies.experiment import Experiment, Finding
 from patchwords.studies.figure import Panel, line
+from patchwords.studies.grid import leave
 from patchwords.studies.ground import Ground
 from patchwords.studies.results import Measure, Results, apart, told
 from patchwords.studies.wording import NOTHING, beside, sentence, verdict
@@ -35,6 +36,10 @@ class Transfer(Experiment):
     model: str
     head: dict[str, Any] = field(default_factory=dict)  # over fine-tuning, for the head alone
     scratch: dict[str, Any] = field(default_factory=dict)  # over learning from scratch
+
+    def __post_init__(self) -> None:
+        for table in (self.head, self.scratch):
+            leave(table)
 
     def cells(self, ground: Ground, seeds: Sequence[int]) -> Iterator[Cell]:
         head = {"freeze": "backbone", **self.head}
