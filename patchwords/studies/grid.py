@@ -48,7 +48,7 @@ class Grid:
         at_least(0, seed=min(self.seeds))
         members = [table for member in self.models.values() for table in (member.both, member.learn, member.tune)]
         for table in (self.both, self.learn, self.tune, self.mask, *members):
-            leave(table)
+            refuse_own(table)
         if len(set(self.seeds)) < len(self.seeds):
             raise UsageError(f"seeds {list(self.seeds)}: give each once")
 
@@ -58,7 +58,7 @@ class Grid:
         return self.models[name]
 
 
-def leave(table: Table) -> None:
+def refuse_own(table: Table) -> None:
     """Refuses what no table says."""
     if wrong := [key for key in OWN if key in table]:
         raise UsageError(f"{wrong[0]} = {table[wrong[0]]!r} is not for a grid to say: the study sets it")

@@ -10,7 +10,7 @@ from patchwords.pages.both import Both
 from patchwords.studies.cell import Cell
 from patchwords.studies.experiment import Experiment, Finding
 from patchwords.studies.figure import Panel, line
-from patchwords.studies.grid import leave
+from patchwords.studies.grid import refuse_own
 from patchwords.studies.ground import Ground
 from patchwords.studies.results import Measure, Results, apart, told
 from patchwords.studies.wording import NOTHING, beside, sentence, verdict
@@ -39,7 +39,7 @@ class Transfer(Experiment):
 
     def __post_init__(self) -> None:
         for table in (self.head, self.scratch):
-            leave(table)
+            refuse_own(table)
 
     def cells(self, ground: Ground, seeds: Sequence[int]) -> Iterator[Cell]:
         head = {"freeze": "backbone", **self.head}
