@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from patchwords.pages.both import Both, chinese, said
-from patchwords.pages.markup import Markup, element, name, together
+from patchwords.pages.markup import Markup, element, name
 from patchwords.pages.page import Section
 from patchwords.pages.page import page as framed
 from patchwords.pages.parts import facts, scroll, sheet, table, tiles
@@ -58,7 +58,8 @@ class Page:
         picture = sheet(self.figure, f"Figure of the study {self.experiment.name}", "figure.png")
         yield Section(heading="Figure", content=(picture,))
         yield Section(heading="Table", content=(self._table(), element("p", "results.csv has a row for each seed.")))
-        yield Section(heading="How", content=(facts((key, together([name(text)])) for key, text in self.told.items()),))
+        told = facts((key, element("bdi", text)) for key, text in self.told.items())  # whole: commands are run again
+        yield Section(heading="How", content=(told,))
         yield Section(heading="Grid", content=(scroll(element("pre", self.grid), says="The grid"),))
 
     def _table(self) -> Markup:

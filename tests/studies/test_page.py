@@ -130,6 +130,11 @@ def test_how_it_was_made_is_on_the_page(made: Any) -> None:
     assert "<pre>[models]\nViT = 1</pre>" in page
 
 
+def test_a_long_command_is_told_whole(made: Any) -> None:
+    command = f"patchwords study head {'shades/' * 30} --set rates=[0.1,0.2]"
+    assert f"<bdi>{command}</bdi>" in written(made("head"), TOLD | {"command": command})
+
+
 def test_no_name_can_write_the_page(made: Any) -> None:
     experiment, results = made("data-size")
     rows = [
