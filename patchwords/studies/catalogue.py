@@ -41,6 +41,8 @@ def find(name: str) -> type[Experiment]:
 def planned(name: str, grid: Grid) -> Experiment:
     """A study as a grid has it."""
     kind = find(name)
+    for known in grid.study:
+        find(known)
     if name not in grid.study:
         raise UsageError(f"the grid says nothing of {name}: add a table [study.{name}] to it, or choose another grid")
     study = settings.read(grid.study[name], kind)

@@ -52,6 +52,7 @@ class Panel:
     across: str
     lines: Sequence[Line]
     scale: Scale
+    joined: bool = True  # from point to point; names never are
 
 
 def in_units(panel: Panel) -> Panel:
@@ -94,13 +95,14 @@ def _draw(axes: Axes, panel: Panel, names: Sequence[str]) -> dict[str, Any]:
             yerr=spread if any(spread := [point.measure.deviation for point in line.points]) else None,
             color=COLOURS[which % len(COLOURS)],
             marker=MARKERS[which % len(MARKERS)],
-            linestyle="none" if panel.scale == "names" else "-",
+            linestyle="-" if panel.joined and panel.scale != "names" else "none",
             markersize=5,
             linewidth=1.4,
             elinewidth=1.0,
             capsize=2.5,
         )
     _across(axes, panel, places)
+    axes.set_ylabel("accuracy")
     axes.yaxis.set_major_locator(MaxNLocator(6, steps=ROUND))
     axes.yaxis.set_major_formatter(PERCENT)
     axes.grid(visible=True)

@@ -12,7 +12,9 @@ from patchwords.studies.shares import portion
 from patchwords.training import recipe as recipes
 from patchwords.training.recipe import Recipe
 
-ANEW = {"model": "", "parts.head": {"kind": "linear"}}  # what a file holds, with a head of zeros (section 3.2)
+# What a file holds is fine-tuned with a head of zeros (section 3.2), whatever head the grid's models learn with.
+BEHEADED: dict[str, Any] = {"model": "", "parts.head": {}}
+ANEW = {"parts.head": {"kind": "linear"}}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -46,12 +48,12 @@ class Ground:
     ) -> Cell:
         """What a cell has learned, fine-tuned to a share of the target."""
         member = self.grid.member(str(after.at["model"]))
-        recipe = self._recipe(after.seed, self.grid.tune, member.both, member.tune, ANEW, change)
+        recipe = self._recipe(after.seed, self.grid.tune, member.both, member.tune, BEHEADED, ANEW, change)
         return self._judged("fine-tuning", {**after.at, **(at or {})}, recipe, share, after)
 
     def adopt(self, at: At, seed: int, change: Mapping[str, Any] | None = None) -> Cell:
         """The weights that are asked about, fine-tuned to the target."""
-        recipe = self._recipe(seed, self.grid.tune, {"weights": self.weights}, ANEW, change)
+        recipe = self._recipe(seed, self.grid.tune, {"weights": self.weights}, BEHEADED, ANEW, change)
         return self._judged("fine-tuning", at, recipe)
 
     def scratch(self, at: At, seed: int, change: Mapping[str, Any] | None = None, share: float = 1.0) -> Cell:

@@ -65,15 +65,23 @@ class Page:
     def _table(self) -> Markup:
         axes = list(dict.fromkeys(key for row in self.results.rows for key in row.cell.at))
         head = ["", *axes, *SCORES.values(), *(HEADS.get(key, key) for key in COSTS)]
-        return table(head, [self._line(at, found, axes) for at, found in self.results.groups()], says="All numbers")
+        return table(
+            head,
+            [self._line(at, found, axes) for at, found in self.results.groups()],
+            says="All numbers",
+            class_="numbers whole",
+        )
 
     def _line(self, at: Mapping[str, object], found: Results, axes: list[str]) -> list[str]:
         """The mean of a few rows that differ by their seed."""
         where = [str(at["stage"]), *(str(at.get(key, "")) for key in axes)]
         scores = [found.measure(score) for score in SCORES]
         costs = [(found.mean(cost), write) for cost, write in COSTS.items()]
-        lost = LOST if all(row.outcome.lost for row in found.rows) else ""
-        shown = [str(score) if score else lost for score in scores]
+        lost = sum(bool(row.outcome.lost) for row in found.rows)
+        without = f" ({lost} of {len(found.rows)} seeds lost)" if lost else ""
+        shown = [f"{score}{without}" if score else "" for score in scores]
+        if lost == len(found.rows):
+            shown[0] = LOST
         return [*where, *shown, *("" if number is None else write(number) for number, write in costs)]
 
 

@@ -15,6 +15,7 @@ from patchwords.studies.outcome import Outcome
 
 JUDGED = {"accuracy": "judged", "few_shot": "few_shot_judged"}  # how many pictures a share is of
 CERTAIN = 2.0  # standard errors between two means that are told apart
+ALIKE = 0.02  # between two means that are told to be the same
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +70,14 @@ def apart(one: Measure, other: Measure) -> int:
     if abs(gap) <= CERTAIN * math.hypot(one.error, other.error):
         return 0
     return 1 if gap > 0 else -1
+
+
+def alike(one: Measure, other: Measure) -> bool | None:
+    """Whether two means are the same but for little, for which it is not enough that none sees a difference."""
+    if apart(one, other):
+        return False
+    reach = abs(one.mean - other.mean) + CERTAIN * math.hypot(one.error, other.error)
+    return True if reach <= ALIKE else None
 
 
 def grown(before: tuple[Measure, Measure], after: tuple[Measure, Measure]) -> int:

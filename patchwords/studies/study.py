@@ -169,13 +169,21 @@ def _concluded(experiment: Experiment, cells: Sequence[Cell], terms: Terms, fold
     told |= {"seeds": ", ".join(map(str, terms.grid.seeds)), "device": began["device"], "began": began["began"]}
     told |= {"ended": _now(), "command": shlex.join(("patchwords", *began["command"][1:]))}
     png = figure(experiment.name, experiment.panels(results))
-    grid = toml(settings.write(terms.grid))
+    grid = toml(_used(settings.write(terms.grid), experiment, cells))
     page = Page(experiment=experiment, results=results, finding=studied.finding, figure=png, told=told, grid=grid)
     durable.replace(folder.path / FIGURE, png)
     folder.write_text(TABLE, results.csv())
     folder.write_json(NUMBERS, studied.numbers() | {"made": told, "rows": studied.rows})
     folder.write_text(REPORT, page.text())
     return studied
+
+
+def _used(grid: settings.Table, experiment: Experiment, cells: Sequence[Cell]) -> settings.Table:
+    """What a grid says of this study: without other studies, models that take no part, and empty tables."""
+    models = {str(cell.at["model"]) for cell in cells}
+    kept = {name: {key: table for key, table in grid["models"][name].items() if table} for name in sorted(models)}
+    study = {experiment.name: grid["study"][experiment.name]}
+    return {key: value for key, value in {**grid, "models": kept, "study": study}.items() if value}
 
 
 def _now() -> str:

@@ -96,14 +96,14 @@ def test_what_was_lost_is_said_where_its_score_would_stand(study: str, made: Any
     _, *lines = table(written(made(study, lambda _: None)))
     assert len(lines) == len(made(study)[1].rows)
     axes = len(lines[0]) - 6
-    assert all(line[axes : axes + 2] == [LOST, LOST] for line in lines)
+    assert all(line[axes : axes + 2] == [LOST, ""] for line in lines)
     assert all(line[axes + 2 :] == [""] * 4 for line in lines)
 
 
-def test_one_seed_that_came_to_an_end_is_no_loss(made: Any) -> None:
+def test_seeds_that_were_lost_are_told_beside_those_that_were_not(made: Any) -> None:
     page = written(made("transfer", lambda cell: None if cell.seed else NUMBERS, (0, 1)))
     assert LOST not in page
-    assert table(page)[1][3] == "81.2\N{NO-BREAK SPACE}%"
+    assert table(page)[1][3] == "81.2\N{NO-BREAK SPACE}% (1 of 2 seeds lost)"
 
 
 def test_the_top_counts_trainings_pictures_and_operations(made: Any) -> None:

@@ -11,7 +11,7 @@ from patchwords.studies.cell import At, Cell
 from patchwords.studies.experiment import Experiment, Finding
 from patchwords.studies.figure import Panel, line
 from patchwords.studies.ground import Ground
-from patchwords.studies.results import Measure, Results, apart
+from patchwords.studies.results import Measure, Results, alike
 from patchwords.studies.wording import NOTHING, beside, sentence, verdict
 
 CLASS, MEAN = "class token", "mean"
@@ -65,13 +65,13 @@ class Head(Experiment):
                 mean[1],
             )
         )
-        return Finding(here, verdict(apart(token[1], mean[1]) == 0, PAPER))
+        return Finding(here, verdict(alike(token[1], mean[1]), PAPER))
 
     def _best(self, results: Results, pool: str) -> tuple[float, Measure] | None:
         """The rate with the highest accuracy, and that."""
         found = [(rate, _measure(results, "accuracy", pool, rate)) for rate in self.rates]
         there = [(rate, measure) for rate, measure in found if measure]
-        return max(there, key=lambda pair: pair[1].mean, default=None)
+        return max(there, key=lambda pair: (len(pair[1].values), pair[1].mean), default=None)  # all seeds, if it can be
 
 
 def _measure(results: Results, score: str, pool: str, rate: float) -> Measure | None:

@@ -79,7 +79,7 @@ class Optimizer(Experiment):
             results.measure("accuracy", stage="fine-tuning", model=model, optimizer=called) for model in self.models
         ]
         there = [measure for measure in found if measure]
-        if len(there) < len(self.models) or len({len(measure.values) for measure in there}) > 1:
-            return None
+        if len(there) < len(self.models) or any(len(each.values) < len(results.seeds()) for each in there):
+            return None  # what is lost would be another thing's mean
         means = [sum(values) / len(values) for values in zip(*(each.values for each in there), strict=True)]
         return Measure(values=tuple(means), judged=there[0].judged)

@@ -11,7 +11,7 @@ from patchwords.studies.cell import Cell
 from patchwords.studies.experiment import Experiment, Finding
 from patchwords.studies.figure import Panel, line
 from patchwords.studies.ground import Ground
-from patchwords.studies.results import Measure, Results, apart
+from patchwords.studies.results import Measure, Results, alike, apart, told
 from patchwords.studies.wording import NOTHING, beside, sentence, verdict
 
 STEM, EVERY, SHARED = "at the stem", "every layer", "every layer, shared"
@@ -93,8 +93,8 @@ class Positions(Experiment):
                 f"最差的一种（{_called(worst)}）为 {kinds[worst]}",
             ),
         )
-        clear, alike = apart(kinds[worst], without), apart(kinds[best], kinds[worst]) == 0
-        agrees = None if clear == 0 else clear > 0 and alike
+        clear, same = told(apart(kinds[worst], without)), alike(kinds[best], kinds[worst])
+        agrees = False if False in (clear, same) else None if None in (clear, same) else True
         return Finding(here, verdict(agrees, PAPER))
 
 

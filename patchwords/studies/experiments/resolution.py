@@ -11,13 +11,13 @@ from patchwords.studies.cell import Cell
 from patchwords.studies.experiment import Experiment, Finding
 from patchwords.studies.figure import Panel, line
 from patchwords.studies.ground import Ground
-from patchwords.studies.results import Measure, Results, apart
+from patchwords.studies.results import Measure, Results, apart, told
 from patchwords.studies.wording import NOTHING, beside, sentence, verdict
 
 SAME, RESAMPLED, ANEW = "same size", "larger, resampled", "larger, anew"
 PAPER = Both(
-    "it is often beneficial to fine-tune at a higher resolution, and the learned positions must be resampled for it",
-    "以更高分辨率微调往往有益，而学到的位置嵌入需要为此重采样",
+    "it is often beneficial to fine-tune at a higher resolution than that of pre-training",
+    "以高于预训练的分辨率微调往往有益",
 )
 
 
@@ -57,11 +57,14 @@ class Resolution(Experiment):
         )
         here = sentence(
             beside(larger, resampled, Both("what was fine-tuned at its first size", "以原来的大小微调"), same),
-            Both(f"with positions learned anew it has {anew}", f"重新学习位置嵌入时为 {anew}"),
+            beside(
+                Both("what resampled its positions for that", "为此重采样位置嵌入"),
+                resampled,
+                Both("what learned them anew", "重新学习位置嵌入"),
+                anew,
+            ),
         )
-        signs = (apart(resampled, same), apart(resampled, anew))
-        agrees = False if -1 in signs else True if 1 in signs else None
-        return Finding(here, verdict(agrees, PAPER))
+        return Finding(here, verdict(told(apart(resampled, same)), PAPER))
 
 
 def _measure(results: Results, way: str) -> Measure | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar
 
+from patchwords.errors import UsageError
 from patchwords.pages.both import Both
 from patchwords.pages.wording import percent
 from patchwords.studies.cell import Cell
@@ -40,6 +41,10 @@ class Scaling(Experiment):
     families: dict[str, tuple[str, ...]]  # from small to large; the first is set beside the last
     durations: tuple[str, ...]
 
+    def __post_init__(self) -> None:
+        if not self.families or not all(self.families.values()):
+            raise UsageError("families of scaling are empty: name one model or more in each of them")
+
     def cells(self, ground: Ground, seeds: Sequence[int]) -> Iterator[Cell]:
         for seed in seeds:
             for models in self.families.values():
@@ -61,7 +66,7 @@ class Scaling(Experiment):
             Line(name=family, points=[Point(*point) for point in self._points(results, family, score, stage)])
             for family in self.families
         ]
-        return in_units(Panel(title=title, across="of pre-training", lines=lines, scale="compute"))
+        return in_units(Panel(title=title, across="of pre-training", lines=lines, scale="compute", joined=False))
 
     def _points(self, results: Results, family: str, score: str, stage: str) -> list[tuple[float, Measure]]:
         """Compute of the pre-training, and what it was worth, from cheap to dear."""
@@ -85,7 +90,7 @@ class Scaling(Experiment):
         here = sentence(
             Both(
                 f"to have {percent(level)} after fine-tuning, {names[0]} needs {worded(first)} of pre-training and "
-                f"{names[-1]} {worded(last)}, {times:.2g} times as many",
+                f"{names[-1]} {worded(last)}, {times:.2g} times as much",
                 f"微调后要达到 {percent(level)}，{names[0]} 的预训练需要 {worded(first)}，"
                 f"{names[-1]} 需要 {worded(last)}，是前者的 {times:.2g} 倍",
             )

@@ -11,7 +11,7 @@ from patchwords.studies.cell import At, Cell
 from patchwords.studies.experiment import Experiment, Finding
 from patchwords.studies.figure import Line, Panel, Point, in_units
 from patchwords.studies.ground import Ground
-from patchwords.studies.results import Measure, Results, grown, told
+from patchwords.studies.results import Measure, Results, apart, told
 from patchwords.studies.wording import NOTHING, sentence, verdict
 
 BASE = "base"
@@ -87,8 +87,9 @@ class Shape(Experiment):
         ((cost, start),) = base.items()
         gains = [_gain(what, there[what], cost, start) for what in there]
         first = Both(f"the base has {start}", f"基准模型为 {start}")
-        sign = grown((start, start), (there["depth"][1], there["width"][1]))
-        return Finding(sentence(first, *gains), verdict(told(sign), PAPER))
+        signs = [apart(there["depth"][1], there["width"][1])]
+        signs += [apart(there["patch"][1], start)] if "patch" in there else []
+        return Finding(sentence(first, *gains), verdict(False if -1 in signs else told(signs[0]), PAPER))
 
 
 def _cost(point: tuple[float, Measure]) -> float:

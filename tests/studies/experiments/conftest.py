@@ -23,7 +23,7 @@ from patchwords.studies.results import Results, Row
 from patchwords.studies.shares import halves
 from patchwords.studies.wording import OTHER, SAME, UNCLEAR
 
-USUAL = {"judged": 1000, "few_shot_judged": 1000, "steps": 10, "pictures": 20, "parameters": 30, "exaflops": 1e-6}
+USUAL = {"judged": 10_000, "few_shot_judged": 10_000, "steps": 10, "pictures": 20, "parameters": 30, "exaflops": 1e-6}
 LOST = "step 7 gave a loss of inf"
 VERDICTS = (SAME, OTHER, UNCLEAR)
 

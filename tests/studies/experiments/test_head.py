@@ -58,6 +58,7 @@ def test_a_line_for_each_way_has_the_rates_that_came_to_an_end(plan: Callable[..
     ("token", "mean", "said"),
     [
         ({3e-3: 0.9, 1e-3: 0.5}, {3e-3: 0.3, 1e-3: 0.9}, SAME),
+        ({3e-3: 0.5, 1e-3: 0.4}, {3e-3: 0.3, 1e-3: 0.514}, UNCLEAR),  # neither apart nor surely alike
         ({3e-3: 0.9, 1e-3: 0.5}, {3e-3: 0.3, 1e-3: 0.6}, OTHER),
         ({3e-3: 0.5, 1e-3: 0.4}, {3e-3: 0.3, 1e-3: 0.9}, OTHER),
     ],
