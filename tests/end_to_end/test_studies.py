@@ -20,16 +20,16 @@ from patchwords.training import train as training
 
 SHORT = {"learn.duration": "3 steps", "tune.duration": "2 steps"}
 FEWER: dict[str, dict[str, Any]] = {
-    "data-size": {"shares": [0.1, 1.0]},
+    "data-size": {"models": ["ViT", "ResNet small"], "shares": [0.1, 1.0]},
     "scaling": {
-        "families": {"ViT": ["ViT small", "ViT"], "ResNet": ["ResNet small"]},
+        "families": {"ViT": ["ViT small"], "ResNet": ["ResNet small"]},
         "durations": ["2 steps", "4 steps"],
     },
     "head": {"rates": [1e-3, 1e-2]},
     "shape": {"depth": [2], "width": [32], "mlp": [64], "patch": [4]},
     "optimizer": {"models": ["ResNet small"]},
 }
-TRAININGS = {"data-size": 12, "scaling": 12, "positions": 8, "head": 4, "shape": 5, "optimizer": 4}
+TRAININGS = {"data-size": 8, "scaling": 8, "positions": 8, "head": 4, "shape": 5, "optimizer": 4}
 TRAININGS |= {"self-supervision": 5, "resolution": 4, "transfer": 4}
 
 
@@ -57,18 +57,18 @@ def test_a_study_comes_to_a_finding_on_the_digits(name: str, quick: None, tmp_pa
 
 def test_a_study_that_was_stopped_in_its_process_goes_on_in_another(tmp_path: Path) -> None:
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2]), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "patchwords", "study", "transfer"]
-    settings = ["--set", "learn.duration=150 steps", "--set", "tune.duration=2 steps"]
+    command = [sys.executable, "-m", "patchwords", "study", "head"]
+    settings = ["--set", "learn.duration=150 steps", "--set", "rates=[0.003]"]
     begin = [*command, *settings, "--device", "cpu", "--out", "study"]
     with subprocess.Popen(begin, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True) as process:
-        first = tmp_path / "study" / "pre-training-ViT-seed-0"
+        first = tmp_path / "study" / "pre-training-ViT-class-token-0.003-seed-0"
         limit = time.monotonic() + 120
         while not (first / "checkpoints" / "last").exists() and time.monotonic() < limit and process.poll() is None:
             time.sleep(0.02)
         process.send_signal(signal.SIGTERM)
         _, said = process.communicate(timeout=60)
     assert process.returncode == 143, said
-    assert "`patchwords study transfer --resume study` goes on" in said
+    assert "`patchwords study head --resume study` goes on" in said
     assert not (first / "outcome.json").exists()
     again = [*command, "--resume", "study", "--device", "cpu", "--json", "--quiet"]
     done = subprocess.run(
@@ -78,5 +78,5 @@ def test_a_study_that_was_stopped_in_its_process_goes_on_in_another(tmp_path: Pa
     told = [json.loads(line) for line in done.stdout.splitlines()]
     assert any("going on after step" in line.get("note", "") for line in told)
     assert told[-1]["kind"] == "result"
-    assert len((tmp_path / "study" / "results.csv").read_text().splitlines()) == 5
+    assert len((tmp_path / "study" / "results.csv").read_text().splitlines()) == 3
     assert (tmp_path / told[-1]["report"]).exists()

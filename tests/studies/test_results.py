@@ -95,8 +95,6 @@ def test_rows_are_found_by_their_stage_and_by_what_was_varied(row: Any) -> None:
     assert [found.cell.seed for found in results.where(model="ViT", stage="fine-tuning").rows] == [0, 1]
     assert results.where(model="ViT", rate=0.1).rows == []
     assert results.where(model="BERT").rows == []
-    assert results.values("model") == ["ViT", "ResNet"]
-    assert results.values("rate") == []
     assert results.seeds() == [0, 1]
 
 
