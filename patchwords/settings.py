@@ -171,6 +171,8 @@ def _sentences(error: BaseException, path: str) -> Iterator[str]:
             yield f"{_join(path, name)} is not a setting; {nearest(name, known)}"
     elif isinstance(error, KeyError):
         yield f"{path.lstrip('.')} is missing"
+    elif isinstance(error, AttributeError):  # it was asked for the items that a table has
+        yield f"{path.lstrip('.')} is no table of settings"
     else:
         yield f"{path.lstrip('.')}: {error}" if path else str(error)
 

@@ -2,17 +2,21 @@
 
 import gc
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from patchwords import settings
 from patchwords.data.sources.source import Data
 from patchwords.errors import NonFiniteError
+from patchwords.training import recipe as recipes
 from patchwords.training.recipe import Recipe
 from patchwords.training.run import durable
 from patchwords.training.run.describe import RUN
-from patchwords.training.run.folder import CHECKPOINTS, RunFolder
+from patchwords.training.run.folder import CHECKPOINTS, RECIPE, RunFolder
+from patchwords.training.run.toml import toml
 from patchwords.training.train import train
 from patchwords.training.watch import Watcher
 
@@ -26,7 +30,9 @@ def learn(place: Path, data: Data, recipe: Recipe, *, called: str, device: str, 
     Numbers that became infinite are an end too: the same training would come to the same step.
     """
     is_begun = (place / CHECKPOINTS).is_dir()
-    if not is_begun:
+    if is_begun:
+        _find_again(place, recipe)
+    else:
         with durable.refusals(place):
             durable.remove(place)  # killed before there was anything to go on from
     try:
@@ -47,6 +53,14 @@ def learn(place: Path, data: Data, recipe: Recipe, *, called: str, device: str, 
     finally:
         if torch.cuda.is_available():
             gc.collect()  # a model in a ring of references would hold the GPU's memory while the next one trains
+
+
+def _find_again(place: Path, recipe: Recipe) -> None:
+    """What it began with may lie elsewhere by now: whoever asks for it has made sure that it is the same."""
+    stored = recipes.read(place / RECIPE)
+    if stored.weights != recipe.weights:
+        text = toml(settings.write(replace(stored, weights=recipe.weights)))
+        durable.replace(place / RECIPE, text.encode())
 
 
 def has_ended(place: Path) -> bool:

@@ -21,7 +21,7 @@ DODGE = 0.12  # of the way to the next name, between the points of two lines ove
 MOST_TICKS = 7
 LONGEST = 24  # letters of a name
 
-Scale = Literal["names", "shares", "rates", "compute", "numbers"]
+Scale = Literal["names", "shares", "rates", "compute"]
 
 
 class Point(NamedTuple):
@@ -94,7 +94,7 @@ def _draw(axes: Axes, panel: Panel, names: Sequence[str]) -> dict[str, Any]:
             [point.measure.mean for point in line.points],
             yerr=spread if any(spread := [point.measure.deviation for point in line.points]) else None,
             color=COLOURS[which % len(COLOURS)],
-            marker=MARKERS[which % len(MARKERS)],
+            marker=MARKERS[(which + which // len(COLOURS)) % len(MARKERS)],
             linestyle="-" if panel.joined and panel.scale != "names" else "none",
             markersize=5,
             linewidth=1.4,

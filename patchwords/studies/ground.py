@@ -4,8 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from patchwords import settings
 from patchwords.data.sources.source import Data
+from patchwords.errors import DataError
 from patchwords.studies.cell import At, Cell, Stage
 from patchwords.studies.grid import ONCE, Grid
 from patchwords.studies.shares import portion
@@ -26,7 +29,22 @@ class Ground:
     target: Data
     target_from: str
     grid: Grid
+    recipe: Recipe  # of every training, but for what the grid and the study change
     weights: str = ""  # that are asked about, in the study of any weights
+
+    def __post_init__(self) -> None:
+        counts = np.bincount(self.target.train.labels, minlength=len(self.target.classes))
+        if not self.weights and counts.min() < self.grid.shots:
+            rarest = self.target.classes[int(counts.argmin())]
+            raise DataError(
+                f"class {rarest!r} has {counts.min()} pictures to learn from, too few for {self.grid.shots} shots: "
+                f"add some, or have fewer judge the features (--set shots={max(1, int(counts.min()))})"
+            )
+        if self.first.channels != self.target.channels and {self.first.channels, self.target.channels} != {1, 3}:
+            raise DataError(
+                f"{self.first.name} has pictures of {self.first.channels} channels and {self.target.name} of "
+                f"{self.target.channels}, so what learns from the one cannot be judged by the other: give another"
+            )
 
     def learn(self, at: At, seed: int, change: Mapping[str, Any] | None = None, share: float = 1.0) -> Cell:
         """From scratch on a share of the first pictures; the features are judged by a few pictures of the target."""
@@ -37,7 +55,7 @@ class Ground:
             at=at,
             seed=seed,
             recipe=recipe,
-            data=portion(self.first, share),
+            data=portion(self.first, share, seed),
             called=self.first_from,
             shots=self.grid.shots,
             frozen=self.target,
@@ -53,7 +71,8 @@ class Ground:
 
     def adopt(self, at: At, seed: int, change: Mapping[str, Any] | None = None) -> Cell:
         """The weights that are asked about, fine-tuned to the target."""
-        recipe = self._recipe(seed, self.grid.tune, {"weights": self.weights}, BEHEADED, ANEW, change)
+        member = self.grid.member(str(at["model"]))
+        recipe = self._recipe(seed, self.grid.tune, member.both, {"weights": self.weights}, BEHEADED, ANEW, change)
         return self._judged("fine-tuning", at, recipe)
 
     def scratch(self, at: At, seed: int, change: Mapping[str, Any] | None = None, share: float = 1.0) -> Cell:
@@ -68,14 +87,14 @@ class Ground:
             at=at,
             seed=recipe.seed,
             recipe=recipe,
-            data=portion(self.target, share),
+            data=portion(self.target, share, recipe.seed),
             called=self.target_from,
             after=after,
         )
 
     def _recipe(self, seed: int, *tables: Mapping[str, Any] | None) -> Recipe:
         """The grid's recipe with one table after the other over it: a part of another kind starts afresh."""
-        recipe = recipes.read(self.grid.recipe, {**ONCE, "seed": seed})
+        recipe = recipes.read(self.recipe, {**ONCE, "seed": seed})
         for table in (self.grid.both, *tables):
             emptied: dict[str, Any] = {key: {} for key, value in (table or {}).items() if value == {}}
             recipe = recipes.read(recipe, emptied | settings.dotted(table or {}))

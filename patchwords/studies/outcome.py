@@ -51,10 +51,9 @@ def known(folder: Path, cell: Cell) -> Outcome | None:
 def perform(cell: Cell, bench: Bench) -> int:
     """Trains a cell, or goes on with it, and writes its outcome; the signal that came too late to stop it."""
     place, signal = bench.folder / cell.name, 0
-    before = known(bench.folder, cell.after) if cell.after else None
-    if before and before.lost:
+    if cell.after and (lost := _lost(bench.folder, cell.after)):
         place.mkdir(exist_ok=True)
-        return _write(place, Outcome(lost=before.lost))
+        return _write(place, Outcome(lost=f"there is no {cell.after.name} to begin with: {lost}"))
     if not below.has_ended(place):
         signal = below.learn(
             place,
@@ -71,6 +70,12 @@ def perform(cell: Cell, bench: Bench) -> int:
         return signal or _write(place, Outcome(lost=str(error).partition(";")[0]))
     numbers = {**_scores(cell, scores), **_shots(cell, place, bench), **_costs(cell, place)}
     return signal or _write(place, Outcome(numbers=numbers))
+
+
+def _lost(folder: Path, cell: Cell) -> str:
+    """Why a cell has no model; empty where it has one."""
+    outcome = known(folder, cell)
+    return outcome.lost if outcome else ""
 
 
 def _recipe(cell: Cell, folder: Path) -> Recipe:

@@ -15,6 +15,7 @@ from patchwords.studies.outcome import Outcome
 
 JUDGED = {"accuracy": "judged", "few_shot": "few_shot_judged"}  # how many pictures a share is of
 CERTAIN = 2.0  # standard errors between two means that are told apart
+UNKNOWN = 0.02  # what seeds are thought to deviate by where there is one
 ALIKE = 0.02  # between two means that are told to be the same
 
 
@@ -55,9 +56,13 @@ class Measure:
 
     @property
     def error(self) -> float:
-        """The standard error of the mean: by the spread of the seeds, and at least that of so many pictures."""
-        chance = self.mean * (1 - self.mean) / max(self.judged, 1)
-        return math.sqrt(max(chance, self.deviation**2) / len(self.values))
+        """The standard error of the mean: by the spread of the seeds, and at least that of so many pictures.
+
+        One picture is thought to be right and one wrong beside those that are: no share is certain.
+        """
+        share = (self.mean * self.judged + 1) / (self.judged + 2)
+        spread = self.deviation if len(self.values) > 1 else UNKNOWN
+        return math.sqrt(max(share * (1 - share) / max(self.judged, 1), spread**2) / len(self.values))
 
     def __str__(self) -> str:
         spread = f" ± {100 * self.deviation:.1f}" if len(self.values) > 1 else ""
@@ -74,10 +79,8 @@ def apart(one: Measure, other: Measure) -> int:
 
 def alike(one: Measure, other: Measure) -> bool | None:
     """Whether two means are the same but for little, for which it is not enough that none sees a difference."""
-    if apart(one, other):
-        return False
     reach = abs(one.mean - other.mean) + CERTAIN * math.hypot(one.error, other.error)
-    return True if reach <= ALIKE else None
+    return True if reach <= ALIKE else False if apart(one, other) else None
 
 
 def grown(before: tuple[Measure, Measure], after: tuple[Measure, Measure]) -> int:

@@ -67,7 +67,7 @@ def _kept(data: Data, numbers: Indices) -> Iterable[str]:
         yield f"{data.name}: none of the {len(numbers):,} pictures shows {len(missing)} of the classes ({names})"
 
 
-def portion(data: Data, share: float) -> Data:
+def portion(data: Data, share: float, seed: int) -> Data:
     """The same data with a share of each class to learn from, one picture at least; smaller ones are within larger."""
     if share == 1:
         return data
@@ -75,14 +75,16 @@ def portion(data: Data, share: float) -> Data:
         raise UsageError(f"share {share} of the pictures is not above 0 and at most 1: 0.1 is a tenth")
     labels = data.train.labels
     classes = [np.flatnonzero(labels == label) for label in range(len(data.classes))]
-    kept = [numbers[_first(name, len(numbers), share)] for name, numbers in zip(data.classes, classes, strict=True)]
+    kept = [
+        numbers[_first(name, len(numbers), share, seed)] for name, numbers in zip(data.classes, classes, strict=True)
+    ]
     return replace(data, train=Subset(data.train, np.sort(np.concatenate(kept))))
 
 
-def _first(name: str, count: int, share: float) -> Indices:
+def _first(name: str, count: int, share: float, seed: int) -> Indices:
     """Those that come first in the order of this class; the address holds its name, so other classes do not matter."""
     wanted = max(1, math.ceil(round(share * count, 6)))  # 0.07 of 100 is 7, not 7.000000000000001
-    return draws.permutation(f"portion {name!a}", 0, of=count)[:wanted]
+    return draws.permutation(f"portion {name!a}", seed, of=count)[:wanted]
 
 
 def halves(data: Data) -> tuple[Data, Data]:
@@ -100,6 +102,12 @@ def halves(data: Data) -> tuple[Data, Data]:
 def _only(data: Data, start: int, stop: int) -> Data:
     """The pictures of some neighbouring classes, and no others."""
     names = data.classes[start:stop]
+    for part, source in (("to learn from", data.train), ("that judge", data.val)):
+        if missing := [data.classes[label] for label in range(start, stop) if label not in source.labels]:
+            raise DataError(
+                f"{printable(data.name)} has no pictures {part} of {listed(missing)}, and half of the classes is "
+                "learned from, the other judges: add some, or give other pictures to be judged by with --target"
+            )
     return replace(
         data,
         name=f"{data.name}, {len(names)} classes from {printable(names[0])} on",

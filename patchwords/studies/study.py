@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from patchwords import settings
+from patchwords.data.sources.names import listed
 from patchwords.errors import UsageError
 from patchwords.settings import at_least
-from patchwords.speed.device import called, choose
+from patchwords.speed.device import choose
 from patchwords.studies import catalogue
 from patchwords.studies.cell import Cell, each_once
 from patchwords.studies.experiment import Experiment, Finding
@@ -25,10 +26,12 @@ from patchwords.studies.results import Results, Row
 from patchwords.studies.terms import FILE, Terms, Wish
 from patchwords.training.pictures import look
 from patchwords.training.run import durable
+from patchwords.training.run.environment import differences, environment
 from patchwords.training.run.folder import RunFolder
 from patchwords.training.run.toml import toml
 from patchwords.training.watch import Log, Watcher
 
+PROGRAMS = ("patchwords", "patchwords.exe", "__main__.py")
 TABLE, NUMBERS, FIGURE, REPORT = "results.csv", "results.json", "figure.png", "report.html"
 
 
@@ -106,16 +109,14 @@ def study(
     begun = f"study-{name}-{ground.first.name.partition(',')[0]}"
     named = None if out is None else Path(out)
     with RunFolder.create(named, begun) if resume is None else RunFolder.reopen(Path(resume), FILE) as folder:
+        here = environment(where)
         if resume is None:
-            made = {
-                "began": _now(),
-                "device": called(where),
-                "command": sys.argv,
-                "cells": [cell.name for cell in cells],
-            }
+            made = {"began": _now(), "command": _command(), "cells": [cell.name for cell in cells], "environment": here}
             folder.write_json(FILE, {"terms": settings.write(terms), **made})
+        else:
+            _same(folder.path, cells, here, watcher)
         again = shlex.join(("patchwords", "study", name, "--resume", str(folder.path)))
-        bench = Bench(folder=folder.path, device=device, again=again, watcher=watcher)
+        bench = Bench(folder=folder.path.absolute(), device=device, again=again, watcher=watcher)
         _perform(cells, bench, at_once)
         return _concluded(experiment, cells, terms, folder)
 
@@ -137,6 +138,18 @@ def _look(ground: Ground, cells: Sequence[Cell], watcher: Watcher) -> None:
     """What a person should know of the pictures, before the first training."""
     for pictures in (ground.first,) if ground.first is ground.target else (ground.first, ground.target):
         look(pictures, cells[0].recipe, watcher)
+
+
+def _same(folder: Path, cells: Sequence[Cell], here: Mapping[str, Any], watcher: Watcher) -> None:
+    """Refuses other trainings than those that were planned, and says what is otherwise since then."""
+    began = json.loads((folder / FILE).read_text("utf-8"))
+    if differ := set(began["cells"]) ^ {cell.name for cell in cells}:
+        raise UsageError(
+            f"the study in {folder} was begun with other trainings than this version plans ({listed(sorted(differ))}): "
+            "go on with the version that began it, or start a new one"
+        )
+    for sentence in differences(began["environment"], here):
+        watcher.note(sentence)
 
 
 def _perform(cells: Sequence[Cell], bench: Bench, at_once: int) -> None:
@@ -166,8 +179,12 @@ def _concluded(experiment: Experiment, cells: Sequence[Cell], terms: Terms, fold
     began = json.loads((folder.path / FILE).read_text("utf-8"))
     told = {"study": f"{experiment.name} ({experiment.of})", "pictures": Path(terms.data).name}
     told |= {key: getattr(terms, key) for key in ("target", "weights") if getattr(terms, key)}
-    told |= {"seeds": ", ".join(map(str, terms.grid.seeds)), "device": began["device"], "began": began["began"]}
-    told |= {"ended": _now(), "command": shlex.join(("patchwords", *began["command"][1:]))}
+    told |= {
+        "seeds": ", ".join(map(str, terms.grid.seeds)),
+        "device": began["environment"]["device"],
+        "began": began["began"],
+    }
+    told |= {"ended": _now(), "command": began["command"]}
     png = figure(experiment.name, experiment.panels(results))
     grid = toml(_used(settings.write(terms.grid), experiment, cells))
     page = Page(experiment=experiment, results=results, finding=studied.finding, figure=png, told=told, grid=grid)
@@ -184,6 +201,12 @@ def _used(grid: settings.Table, experiment: Experiment, cells: Sequence[Cell]) -
     kept = {name: {key: table for key, table in grid["models"][name].items() if table} for name in sorted(models)}
     study = {experiment.name: grid["study"][experiment.name]}
     return {key: value for key, value in {**grid, "models": kept, "study": study}.items() if value}
+
+
+def _command() -> str:
+    """What was typed, where it was; a script of one's own knows itself what it called."""
+    program, *words = sys.argv
+    return shlex.join(("patchwords", *words)) if Path(program).name in PROGRAMS else "patchwords.study in Python"
 
 
 def _now() -> str:

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -13,15 +12,17 @@ from patchwords.data.sources.digits import NAME as DIGITS
 from patchwords.data.sources.door import open_data, place
 from patchwords.data.sources.source import Data
 from patchwords.errors import DataError, ModelError, UsageError
-from patchwords.models.build import configure
-from patchwords.models.names import NAMES, Config
+from patchwords.studies import given
 from patchwords.studies import grid as grids
 from patchwords.studies.experiments.transfer import Transfer
 from patchwords.studies.grid import Grid, Member
 from patchwords.studies.ground import Ground
 from patchwords.studies.shares import final, halves
+from patchwords.training import recipe as recipes
+from patchwords.training.recipe import Recipe
 from patchwords.training.watch import Watcher
 from patchwords.weights import store
+from patchwords.weights.card import Card
 from patchwords.weights.subject import RANDOM, Subject, open_subject
 
 FILE = "study.json"
@@ -30,10 +31,11 @@ GIVEN = "weights"  # what tables call the model of a file
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Terms:
-    """What a study was begun with; data and weights are told by their contents, wherever they lie."""
+    """What a study was begun with; data is told by names, labels and sizes, weights by their contents."""
 
     study: str
     grid: Grid
+    recipe: Recipe  # that the grid names, as it was then
     data: str  # what finds it
     target: str
     weights: str
@@ -70,13 +72,13 @@ class Wish:
         grid = grids.read(self.grid or grids.fitting(data), self.study, self.change)
         if self.seeds is not None:
             grid = replace(grid, seeds=tuple(self.seeds))
-        return self._stood(data, grid)
+        return self._stood(data, grid, recipes.read(grid.recipe))
 
     def resumed(self, folder: Path) -> tuple[Terms, Ground]:
         """Those of a study that was begun, which are the same now."""
         before = stored(folder)
-        given = {"--grid": self.grid, "--set": self.change, "--seeds": self.seeds}
-        if wrong := [option for option, value in given.items() if value]:
+        refused = {"--grid": self.grid, "--set": self.change, "--seeds": self.seeds}
+        if wrong := [option for option, value in refused.items() if value]:
             raise UsageError(f"{wrong[0]} does not apply to --resume: a resumed study keeps its terms; start a new one")
         if before.study != self.study:
             raise UsageError(f"{folder} holds the study {before.study}, not {self.study}: go on with that")
@@ -86,7 +88,7 @@ class Wish:
             target=self.target or before.target,
             weights=self.weights or before.weights,
         )
-        terms, ground = wish._stood(wish._opened(wish.data), before.grid, named=before.grid.models.get(GIVEN))
+        terms, ground = wish._stood(wish._opened(wish.data), before.grid, before.recipe)
         keys = before.digests | terms.digests
         if differ := [key for key in keys if before.digests.get(key) != terms.digests.get(key)]:
             said = " and the ".join(differ)
@@ -101,19 +103,21 @@ class Wish:
             self.watcher.note(note)
         return found
 
-    def _stood(self, data: Data, grid: Grid, named: Member | None = None) -> tuple[Terms, Ground]:
+    def _stood(self, data: Data, grid: Grid, recipe: Recipe) -> tuple[Terms, Ground]:
         """Which pictures are learned from first, and which judge."""
         called, digests = place(self.data or DIGITS), {"data": data.digest()}
         first, target, target_called = data, data, called
         if self.weights:
             subject = self._subject()
             digests["weights"] = subject.digest
-            member = named or Member(model=_named(subject.card.model, self.weights))
-            grid = replace(grid, models={**grid.models, GIVEN: member})
-            grid = settings.change(grid, {f"study.{Transfer.name}.model": GIVEN})
+            if GIVEN not in grid.models:
+                grid = replace(grid, models={**grid.models, GIVEN: self._member(subject.card)})
+                grid = settings.change(grid, {f"study.{Transfer.name}.model": GIVEN})
         elif self.target:
             target, target_called = self._opened(self.target), place(self.target)
             digests["target"] = target.digest()
+            if digests["target"] == digests["data"]:
+                raise UsageError(f"--target {self.target} is the data itself, which cannot judge what it has taught")
         else:
             first, target = halves(data)
             self.watcher.note(
@@ -123,6 +127,7 @@ class Wish:
         terms = Terms(
             study=self.study,
             grid=grid,
+            recipe=recipe,
             data=called,
             target=target_called if self.target else "",
             weights=place(self.weights) if self.weights else "",
@@ -134,9 +139,16 @@ class Wish:
             target=target,
             target_from=target_called,
             grid=grid,
+            recipe=recipe,
             weights=terms.weights,
         )
         return terms, ground
+
+    def _member(self, card: Card) -> Member:
+        """The model of the weights, at the size that they have unless another was asked for."""
+        found = given.member(card, self.weights)
+        size = self.change.get("both.image")
+        return found if size is None else replace(found, both={**found.both, "image": size})
 
     def _subject(self) -> Subject:
         fetching = partial(self.watcher.working, f"downloading {self.weights}")
@@ -159,16 +171,3 @@ def stored(folder: Path) -> Terms:
         return settings.read(table["terms"], Terms)
     except (ValueError, KeyError, TypeError, UsageError) as error:
         raise UsageError(f"{path} cannot be read ({error}): bring it back, or start anew with --out") from None
-
-
-def _named(config: Config, weights: str) -> str:
-    """The name that stands for a model of this shape, to build one without its weights."""
-    for name in NAMES:
-        with suppress(UsageError):  # such pictures do not fit every model
-            known = configure(name, image=config.image, channels=config.channels, classes=config.classes)
-            if settings.write(known) | {"head": None} == settings.write(config) | {"head": None}:
-                return name
-    raise ModelError(
-        f"the model of {weights} has no name to build it from scratch by (`patchwords show {weights}` shows it): "
-        "give weights of one of `patchwords show models`"
-    )

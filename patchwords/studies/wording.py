@@ -5,9 +5,10 @@
 import re
 
 from patchwords.pages.both import Both
-from patchwords.studies.results import Measure, Results, apart
+from patchwords.studies.results import UNKNOWN, Measure, Results, apart
 
 NOTHING = Both("Not all of the trainings that this takes came to a result.", "得出结论所需的训练没有全部得到结果。")
+ALONE = Both("There is nothing to set beside it.", "没有可以与之比较的。")
 SAME = Both("That is as in the paper", "这与论文一致")
 OTHER = Both("The paper found otherwise", "论文的结论与此不同")
 UNCLEAR = Both("Whether that is as in the paper cannot be told here", "是否与论文一致，这里还无法判断")
@@ -49,8 +50,8 @@ def seeds(results: Results) -> Both:
     count = len(results.seeds())
     if count == 1:
         return Both(
-            "one seed, so that a difference is judged by the number of pictures alone",
-            "只用了一个随机种子，因此差异只按图像数量判断",
+            f"one seed, of which nobody knows how much others differ: {100 * UNKNOWN:g} points are assumed",
+            f"只用了一个随机种子，不知道其他种子会相差多少：这里按 {100 * UNKNOWN:g} 个百分点估计",
         )
     return Both(
         f"mean and deviation over {count} seeds; two are told apart if more than two standard errors lie between them",

@@ -18,6 +18,7 @@ from patchwords.studies.ground import Ground
 from patchwords.studies.outcome import Bench, Outcome
 from patchwords.studies.results import Results, Row
 from patchwords.studies.shares import halves
+from patchwords.training import recipe as recipes
 from patchwords.training import train as training
 from patchwords.training.watch import Log
 
@@ -100,7 +101,14 @@ def grid_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def stand(shades: Callable[..., Data]) -> Callable[[Grid], Ground]:
     """`stand(grid)` is a ground of two shades to learn from, and two that judge."""
     first, target = halves(shades(train=40, val=12))
-    return lambda grid: Ground(first=first, first_from="shades", target=target, target_from="shades", grid=grid)
+    return lambda grid: Ground(
+        first=first,
+        first_from="shades",
+        target=target,
+        target_from="shades",
+        grid=grid,
+        recipe=recipes.read(grid.recipe),
+    )
 
 
 @pytest.fixture(scope="session")

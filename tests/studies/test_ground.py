@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 
 from patchwords import settings
+from patchwords.errors import DataError
 from patchwords.objectives.masked_patch import MaskedPatch
 from patchwords.studies import grid as grids
 from patchwords.studies.catalogue import EXPERIMENTS, planned
 from patchwords.studies.grid import ONCE, Grid, Member
 from patchwords.studies.ground import Ground
+from patchwords.studies.shares import portion
 from patchwords.training import recipe as recipes
 from patchwords.training.optimizer import SGD, Adam
 
@@ -146,7 +148,9 @@ def test_from_scratch_the_target_is_learned_from_and_judges(stand: Any) -> None:
 
 def test_shares_are_of_what_is_learned_from(shades: Any) -> None:
     data = shades(4, train=400, val=8)
-    ground = Ground(first=data, first_from="a", target=data, target_from="b", grid=grid())
+    ground = Ground(
+        first=data, first_from="a", target=data, target_from="b", grid=grid(), recipe=recipes.read(grid().recipe)
+    )
     learned = ground.learn({"model": "ViT"}, 0, share=0.07)
     cells = [learned, ground.tune(learned, share=0.07), ground.scratch({"model": "ViT"}, 0, share=0.07)]
     for cell in cells:
@@ -162,3 +166,25 @@ def test_masked_patches_are_learned_from_without_what_labels_need(given: str, st
     assert recipe.objective == MaskedPatch()
     assert not recipe.data.mix.mixup
     assert not recipe.data.mix.cutmix
+
+
+def test_fewer_pictures_than_shots_are_refused_with_what_would_do(shades: Any) -> None:
+    data = shades(4, train=40, val=8)
+    few = portion(data, 0.2, 0)
+    with pytest.raises(DataError, match=r"has 2 pictures to learn from, too few for 5 shots: .*shots=2"):
+        Ground(
+            first=data,
+            first_from="a",
+            target=few,
+            target_from="b",
+            grid=settings.change(grid(), {"shots": 5}),
+            recipe=recipes.read("digits"),
+        )
+
+
+def test_a_target_of_other_channels_is_refused_unless_one_is_grey(shades: Any) -> None:
+    data = shades(4, train=40, val=8)
+    given = {"first_from": "a", "target_from": "b", "grid": grid(), "recipe": recipes.read("digits")}
+    assert Ground(first=replace(data, channels=3), target=replace(data, channels=1), **given)
+    with pytest.raises(DataError, match=r"3 channels and .* of 4"):
+        Ground(first=replace(data, channels=3), target=replace(data, channels=4), **given)

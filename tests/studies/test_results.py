@@ -8,7 +8,7 @@ import pytest
 
 from patchwords.studies.cell import Cell
 from patchwords.studies.outcome import Outcome
-from patchwords.studies.results import Measure, Results, Row, apart, grown, told
+from patchwords.studies.results import Measure, Results, Row, alike, apart, grown, told
 from patchwords.training.recipe import Recipe
 
 
@@ -46,7 +46,31 @@ def test_the_error_is_that_of_the_seeds_or_of_so_many_pictures() -> None:
     assert measure(0.5, judged=100).error == pytest.approx(0.05)
     assert measure(0.5, 0.5, 0.5, 0.5, judged=100).error == pytest.approx(0.025)
     assert measure(0.5, judged=0).error == pytest.approx(0.5)
-    assert measure(1.0).error == 0.0
+
+
+def test_no_share_is_certain_however_few_pictures_judge() -> None:
+    assert measure(1.0, 1.0, judged=1).error > 0.3
+    assert apart(measure(1.0, judged=1), measure(0.0, judged=1)) == 0
+    assert alike(measure(1.0, 1.0, judged=5), measure(1.0, 1.0, judged=5)) is None
+
+
+def test_of_one_seed_two_points_of_deviation_are_assumed() -> None:
+    assert measure(0.5, judged=10**6).error == pytest.approx(0.02)
+    assert measure(0.5, 0.5, judged=10**6).error < 0.001
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "answer"),
+    [
+        (measure(0.9, 0.9, judged=10**5), measure(0.905, 0.905, judged=10**5), True),
+        (measure(0.9, 0.9, judged=10**5), measure(0.8, 0.8, judged=10**5), False),
+        (measure(0.9, 0.9, judged=100), measure(0.9, 0.9, judged=100), None),  # no difference, and no certainty
+        (measure(0.9), measure(0.9), None),
+    ],
+)
+def test_two_are_alike_only_where_that_is_sure(one: Measure, other: Measure, answer: bool | None) -> None:
+    assert alike(one, other) is answer
+    assert alike(other, one) is answer
 
 
 @pytest.mark.parametrize(
@@ -60,7 +84,7 @@ def test_the_error_is_that_of_the_seeds_or_of_so_many_pictures() -> None:
         (measure(0.56, judged=100), measure(0.5, judged=100), 0),
         (measure(0.2, 0.9), measure(0.1, 0.5), 0),  # the seeds lie further apart than the means
         (measure(1.0), measure(1.0), 0),
-        (measure(1.0), measure(0.99), 1),
+        (measure(1.0, 1.0, judged=10**4), measure(0.99, 0.99, judged=10**4), 1),
     ],
 )
 def test_two_are_apart_from_two_standard_errors_on(one: Measure, other: Measure, order: int) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from patchwords.data.sources.source import Data
+from patchwords.data.sources.source import Data, Subset
 from patchwords.data.sources.split import Split
 from patchwords.errors import DataError, UsageError
 from patchwords.studies.shares import development, divided, drawn, final, halves, portion
@@ -23,7 +23,7 @@ def pictures(data: Data, part: str = "train") -> list[str]:
 
 def test_smaller_shares_lie_within_larger_ones(shades) -> None:
     data = shades(4, train=90, val=8)
-    found = [set(pictures(portion(data, share))) for share in SHARES]
+    found = [set(pictures(portion(data, share, 0))) for share in SHARES]
     assert all(small <= large for small, large in pairwise(found))
     assert found[-1] == set(pictures(data))
 
@@ -32,26 +32,26 @@ def test_smaller_shares_lie_within_larger_ones(shades) -> None:
 def test_a_share_is_of_each_class_and_one_picture_at_least(share: float, shades) -> None:
     data = shades(4, train=90, val=8)
     counts = np.bincount(data.train.labels)
-    assert np.bincount(portion(data, share).train.labels).tolist() == [math.ceil(share * count) for count in counts]
+    assert np.bincount(portion(data, share, 0).train.labels).tolist() == [math.ceil(share * count) for count in counts]
 
 
 def test_what_judges_is_the_same_for_every_share(shades) -> None:
     data = shades(4, train=90, val=8)
-    assert portion(data, 0.1).val is data.val
-    assert portion(data, 0.1).classes == data.classes
-    assert portion(data, 1.0) is data
+    assert portion(data, 0.1, 0).val is data.val
+    assert portion(data, 0.1, 0).classes == data.classes
+    assert portion(data, 1.0, 0) is data
 
 
 def test_a_class_gives_the_same_pictures_whatever_others_there_are(shades) -> None:
     data = shades(4, train=80, val=8)
     first, _ = halves(data)
-    alone, among = set(pictures(portion(first, 0.2))), set(pictures(portion(data, 0.2)))
+    alone, among = set(pictures(portion(first, 0.2, 0))), set(pictures(portion(data, 0.2, 0)))
     assert alone == {name for name in among if name in set(pictures(first))}
 
 
 def test_pictures_keep_their_order_and_their_labels(shades) -> None:
     data = shades(4, train=40, val=8)
-    kept = portion(data, 0.5)
+    kept = portion(data, 0.5, 0)
     places = [pictures(data).index(name) for name in pictures(kept)]
     assert places == sorted(places)
     assert kept.train.labels.tolist() == data.train.labels[places].tolist()
@@ -61,7 +61,7 @@ def test_pictures_keep_their_order_and_their_labels(shades) -> None:
 @pytest.mark.parametrize("share", [0.0, -0.1, 1.01, math.nan, math.inf])
 def test_what_is_no_share_is_refused(share: float, shades) -> None:
     with pytest.raises(UsageError, match="is not above 0 and at most 1"):
-        portion(shades(4, train=40, val=8), share)
+        portion(shades(4, train=40, val=8), share, 0)
 
 
 @pytest.mark.parametrize(("classes", "first", "others"), [(4, 2, 2), (5, 3, 2), (10, 5, 5)])
@@ -135,3 +135,16 @@ def test_a_draw_that_lacks_classes_says_so(shades) -> None:
     found: Any = drawn(data, np.flatnonzero(data.train.labels < 3))
     assert "none of the 30 pictures shows 1 of the classes (shade 3)" in found.notes[0]
     assert drawn(data, np.arange(8)).notes == ()
+
+
+def test_another_seed_keeps_other_pictures(shades) -> None:
+    data = shades(4, train=80, val=8)
+    first, again, other = (set(pictures(portion(data, 0.5, seed))) for seed in (0, 0, 1))
+    assert first == again != other
+
+
+def test_a_half_without_pictures_to_judge_it_is_refused(shades) -> None:
+    data = shades(4, train=40, val=8)
+    seen = dataclasses.replace(data, val=Subset(data.val, np.flatnonzero(data.val.labels < 3)))
+    with pytest.raises(DataError, match=r"no pictures that judge of .*--target"):
+        halves(seen)

@@ -88,7 +88,7 @@ def test_the_tables_hold_a_row_for_each_training(whole: Studied) -> None:
 
 def test_the_finding_is_two_sentences_everywhere(whole: Studied) -> None:
     here, paper = whole.finding
-    assert "twin" in here.english
+    assert "nothing to set beside" in here.english  # one model alone
     assert "ResNet" in paper.english
     stored = json.loads((whole.folder / "results.json").read_text())
     assert stored["finding"] == {"here": here._asdict(), "paper": paper._asdict()}
@@ -244,3 +244,57 @@ def test_a_folder_in_use_is_left_alone(ask, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is not empty"):
         ask("transfer", out=tmp_path)
     assert [path.name for path in tmp_path.iterdir() if not path.name.startswith(".")] == ["mine.txt"]
+
+
+class Stop(Log):
+    """As SIGTERM within the first fine-tuning."""
+
+    def step(self, done: int, total: int) -> None:
+        if total == 3:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+def test_a_folder_that_was_moved_in_the_middle_of_a_fine_tuning_goes_on(whole: Studied, ask, tmp_path: Path) -> None:
+    change = {"models": ["twin"], "tune.duration": "3 steps"}
+    with pytest.raises(StoppedError):
+        ask("data-size", out=tmp_path / "here", seeds=(0,), change=change, watcher=Stop())
+    (tmp_path / "here").rename(tmp_path / "there")
+    done = ask("data-size", resume=os.path.relpath(tmp_path / "there"))
+    assert len(done.rows) == 4
+    assert scores(done) == scores(ask("data-size", out=tmp_path / "whole", seeds=(0,), change=change))
+
+
+def test_a_recipe_that_changed_meanwhile_changes_nothing(ask, data: Path, grid_file: Path, tmp_path: Path) -> None:
+    recipe, grid = tmp_path / "mine.toml", tmp_path / "grid.toml"
+    recipe.write_text('base = "digits"\noptimizer.lr = 0.01\n')
+    grid.write_text(grid_file.read_text().replace('recipe = "digits"', f'recipe = "{recipe}"'))
+    change = {"models": ["twin"], "shares": [1.0], "tune.duration": "3 steps"}
+    with pytest.raises(StoppedError):
+        ask("data-size", grid=grid, out=tmp_path / "study", change=change, watcher=Stop())
+    recipe.unlink()
+    done = ask("data-size", resume=tmp_path / "study")
+    assert {row.cell.recipe.optimizer.lr for row in done.results.rows if row.cell.stage == "pre-training"} == {0.01}
+
+
+def test_a_version_that_plans_other_trainings_does_not_go_on(ask, tmp_path: Path) -> None:
+    folder = ask("transfer", out=tmp_path / "study").folder
+    began = json.loads((folder / "study.json").read_text())
+    began["cells"].append("a training that there was")
+    (folder / "study.json").write_text(json.dumps(began))
+    with pytest.raises(UsageError, match=r"other trainings than this version plans .*a training that there was"):
+        ask("transfer", resume=folder)
+
+
+def test_another_place_to_go_on_in_is_told(ask, notes, tmp_path: Path) -> None:
+    folder = ask("transfer", out=tmp_path / "study").folder
+    began = json.loads((folder / "study.json").read_text())
+    began["environment"]["torch"] = "2.0"
+    (folder / "study.json").write_text(json.dumps(began))
+    ask("transfer", resume=folder, watcher=notes)
+    assert "the version of torch" in notes.said
+
+
+def test_data_does_not_judge_what_it_has_taught(ask, data: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="the data itself"):
+        ask("transfer", target=data, out=tmp_path / "study")
+    assert not (tmp_path / "study").exists()

@@ -12,12 +12,8 @@ import torch
 import patchwords
 from patchwords import settings
 from patchwords.errors import DataError, ModelError, PatchwordsError, UsageError
-from patchwords.models.build import configure
-from patchwords.models.names import NAMES, read
-from patchwords.models.tokenizer import TokenizerConfig
-from patchwords.models.vit import ViTConfig
 from patchwords.studies.ground import Ground
-from patchwords.studies.terms import FILE, GIVEN, Terms, Wish, _named, stored
+from patchwords.studies.terms import FILE, GIVEN, Terms, Wish, stored
 
 
 @pytest.fixture
@@ -211,24 +207,3 @@ def test_a_folder_that_holds_none_is_a_sentence(tmp_path: Path) -> None:
 def test_what_cannot_be_begun_is_refused(given: dict[str, Any], kind: type[PatchwordsError], said: str, wish) -> None:
     with pytest.raises(kind, match=said):
         wish(**given).begun()
-
-
-def test_weights_of_a_shape_without_a_name_are_refused(wish, tmp_path: Path) -> None:
-    path = tmp_path / "odd.safetensors"
-    shape = ViTConfig(depth=1, width=16, mlp=16, heads=2, patch=(4, 4), image=(8, 8), classes=4)
-    patchwords.save(shape.build(), path)
-    with pytest.raises(ModelError, match=r"odd\.safetensors has no name .* show models"):
-        wish(weights=path).begun()
-
-
-CLASSIFIERS = [name for name in NAMES if not isinstance(read(name), TokenizerConfig)]
-
-
-@pytest.mark.parametrize("name", CLASSIFIERS)
-def test_every_model_is_known_by_its_name(name: str) -> None:
-    assert _named(configure(name, classes=7), "x") == name
-
-
-@pytest.mark.parametrize(("name", "image"), [("ViT-H/14", 378), ("ViT-B/16", 384), ("R50x1", 128), ("ViT-S/32", 64)])
-def test_models_are_known_at_other_sizes_of_the_picture(name: str, image: int) -> None:
-    assert _named(configure(name, image=image), "x") == name

@@ -33,7 +33,7 @@ def show_study(output: Output, path: Path) -> None:
             "trainings": len(cells),
             "done": done,
             "began": began["began"],
-            "device": began["device"],
+            "device": began["environment"]["device"],
             "finding": finding,
             "next": following,
         }
@@ -45,7 +45,7 @@ def show_study(output: Output, path: Path) -> None:
         "seeds": ", ".join(map(str, terms.grid.seeds)),
         "trainings": f"{count(done)} of {count(len(cells))} done",
         "began": began["began"],
-        "device": began["device"],
+        "device": began["environment"]["device"],
         "finding": " ".join(words["english"] for words in finding.values()),
         "next": following,
     }

@@ -11,8 +11,8 @@ from patchwords.studies.cell import Cell
 from patchwords.studies.experiment import Experiment, Finding
 from patchwords.studies.figure import Panel, line
 from patchwords.studies.ground import Ground
-from patchwords.studies.results import Results, grown, told
-from patchwords.studies.wording import NOTHING, beside, same, sentence, verdict
+from patchwords.studies.results import Results, apart, grown, told
+from patchwords.studies.wording import ALONE, NOTHING, beside, same, sentence, verdict
 
 PAPER = Both(
     "with few pictures ResNets are ahead, and the more there are, the better Vision Transformers do beside them",
@@ -58,6 +58,8 @@ class DataSize(Experiment):
     def finding(self, results: Results) -> Finding:
         few, many = min(self.shares), max(self.shares)
         first, last = self.models[0], self.models[-1]
+        if few == many or first == last:
+            return Finding(ALONE, verdict(None, PAPER))
         found = [
             results.measure("accuracy", stage="fine-tuning", model=model, share=share)
             for share in (few, many)
@@ -74,4 +76,5 @@ class DataSize(Experiment):
             ),
             Both(f"with {100 * many:g} % {all_.english}", f"用 {100 * many:g} % 时，{all_.chinese}"),
         )
-        return Finding(here, verdict(told(grown((a, b), (c, d))), PAPER))
+        agrees = False if apart(a, b) > 0 else told(grown((a, b), (c, d)))  # ahead with few pictures, too
+        return Finding(here, verdict(agrees, PAPER))

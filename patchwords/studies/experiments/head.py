@@ -19,7 +19,7 @@ POOLS: dict[str, dict[str, Any]] = {
     CLASS: {"special": ["class"], "pool": {"kind": "class"}},
     MEAN: {"special": [], "pool": {"kind": "mean"}},
 }
-PAPER = Both("both work equally well, at different rates", "两者效果相同，但需要不同的学习率")
+PAPER = Both("both work equally well, each at a rate of its own", "在各自的学习率下，两者效果相同")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

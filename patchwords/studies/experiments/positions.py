@@ -78,7 +78,7 @@ class Positions(Experiment):
         every = {key: _measure(results, "few_shot", *key) for key in TABLE_8}
         without = every.pop((NONE, STEM))
         kinds = {key: measure for key, measure in every.items() if measure}
-        if not without or not kinds:
+        if not without or len(kinds) < len(every):
             return Finding(NOTHING, verdict(None, PAPER))
         best, worst = (choose(kinds, key=lambda key: kinds[key].mean) for choose in (max, min))
         here = sentence(

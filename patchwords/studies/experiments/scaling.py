@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar
 
+import numpy as np
+
 from patchwords.errors import UsageError
 from patchwords.pages.both import Both
 from patchwords.pages.wording import percent
@@ -17,9 +19,9 @@ from patchwords.studies.experiment import Experiment, Finding
 from patchwords.studies.figure import Line, Panel, Point, in_units
 from patchwords.studies.ground import Ground
 from patchwords.studies.results import Measure, Results
-from patchwords.studies.wording import NOTHING, sentence, verdict
+from patchwords.studies.wording import ALONE, NOTHING, sentence, verdict
 
-ENOUGH = 1.5  # times the compute, from which on one is told to need more than another
+WORLDS, SURE = 400, 0.975  # of means drawn by their errors, and in how many of them one must be the cheaper
 PAPER = Both(
     "for the same accuracy Vision Transformers need two to four times less compute than ResNets",
     "达到同样的准确率，Vision Transformer 所需的计算量是 ResNet 的二分之一到四分之一",
@@ -81,39 +83,74 @@ class Scaling(Experiment):
 
     def finding(self, results: Results) -> Finding:
         names = list(self.families)
-        curves = [_frontier(self._points(results, name, "accuracy", "fine-tuning")) for name in (names[0], names[-1])]
-        if not all(curves):
+        if len(names) < 2:
+            return Finding(ALONE, verdict(None, PAPER))
+        points = [self._points(results, name, "accuracy", "fine-tuning") for name in (names[0], names[-1])]
+        if not all(points):
             return Finding(NOTHING, verdict(None, PAPER))
-        level = min(curve[-1][1] for curve in curves)
-        first, last = (_needed(curve, level) for curve in curves)
-        times = last / first
+        level, first, last = _needs(*(_frontier([(cost, measure.mean) for cost, measure in each]) for each in points))
         here = sentence(
             Both(
-                f"to have {percent(level)} after fine-tuning, {names[0]} needs {worded(first)} of pre-training and "
-                f"{names[-1]} {worded(last)}, {times:.2g} times as much",
-                f"微调后要达到 {percent(level)}，{names[0]} 的预训练需要 {worded(first)}，"
-                f"{names[-1]} 需要 {worded(last)}，是前者的 {times:.2g} 倍",
+                f"to have {percent(level)} after fine-tuning, {names[0]} needs {first.english} of pre-training and "
+                f"{names[-1]} needs {last.english}",
+                f"微调后要达到 {percent(level)}，{names[0]} 的预训练需要{first.chinese}，"
+                f"{names[-1]} 需要{last.chinese}",
             )
         )
-        agrees = None if 1 / ENOUGH < times < ENOUGH else times > 1
-        return Finding(here, verdict(agrees, PAPER))
+        return Finding(here, verdict(_is_cheaper(*points), PAPER))
 
 
-def _frontier(points: Sequence[tuple[float, Measure]]) -> Curve:
+@dataclass(frozen=True)
+class Need:
+    """The compute for an accuracy; no more than that, where the cheapest point is above it already."""
+
+    exaflops: float
+    at_most: bool
+
+    @property
+    def english(self) -> str:
+        return f"at most {worded(self.exaflops)}" if self.at_most else worded(self.exaflops)
+
+    @property
+    def chinese(self) -> str:
+        return f"至多 {worded(self.exaflops)}" if self.at_most else f" {worded(self.exaflops)}"
+
+
+def _needs(first: Curve, last: Curve) -> tuple[float, Need, Need]:
+    """The highest accuracy that both have, and what it takes them."""
+    level = min(first[-1][1], last[-1][1])
+    return level, _need(first, level), _need(last, level)
+
+
+def _is_cheaper(first: Sequence[tuple[float, Measure]], last: Sequence[tuple[float, Measure]]) -> bool | None:
+    """Whether the first needs less: in all but a few of many worlds whose means are drawn by their errors."""
+    chance = np.random.default_rng(0)
+    lower = []
+    for _ in range(WORLDS):
+        drawn = [
+            [(cost, chance.normal(measure.mean, measure.error)) for cost, measure in each] for each in (first, last)
+        ]
+        _, one, other = _needs(*(_frontier(points) for points in drawn))
+        lower.append(0 if one.at_most and other.at_most else np.sign(other.exaflops - one.exaflops))
+    share = {sign: lower.count(sign) / WORLDS for sign in (1, -1)}
+    return True if share[1] >= SURE else False if share[-1] >= SURE else None
+
+
+def _frontier(points: Curve) -> Curve:
     """The points that are better than all cheaper ones."""
     kept: Curve = []
-    for cost, measure in points:
-        if not kept or measure.mean > kept[-1][1]:
-            kept.append((cost, measure.mean))
+    for cost, accuracy in points:
+        if not kept or accuracy > kept[-1][1]:
+            kept.append((cost, accuracy))
     return kept
 
 
-def _needed(curve: Curve, level: float) -> float:
-    """The compute for an accuracy, between two points on a line over its logarithm."""
+def _need(curve: Curve, level: float) -> Need:
+    """Between two points it lies on a line over the logarithm of the compute."""
     if level <= curve[0][1]:
-        return curve[0][0]
+        return Need(curve[0][0], at_most=level < curve[0][1])
     for (cheap, low), (dear, high) in pairwise(curve):
         if level <= high:
             part = (level - low) / (high - low)
-            return math.exp((1 - part) * math.log(cheap) + part * math.log(dear))
-    return curve[-1][0]
+            return Need(math.exp((1 - part) * math.log(cheap) + part * math.log(dear)), at_most=False)
+    return Need(curve[-1][0], at_most=False)

@@ -16,8 +16,8 @@ from patchwords.studies.wording import NOTHING, beside, sentence, verdict
 
 SCRATCH, MASKED, LABELS = "scratch", "masked patches", "labels"
 PAPER = Both(
-    "masked patches are two points better than no pre-training, and four points behind pre-training with labels",
-    "掩码图像块预测比不预训练高两个百分点，比有标签的预训练低四个百分点",
+    "masked patches are better than no pre-training (there by two points), and behind labels (there by four)",
+    "掩码图像块预测胜过不预训练（论文中高两个百分点），但不及有标签的预训练（论文中低四个百分点）",
 )
 
 

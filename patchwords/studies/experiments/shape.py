@@ -16,8 +16,8 @@ from patchwords.studies.wording import NOTHING, sentence, verdict
 
 BASE = "base"
 PAPER = Both(
-    "depth helps most and width least; smaller patches help too, without a parameter more",
-    "加深最有帮助，加宽帮助最小；更小的图像块无需更多参数也有帮助",
+    "more depth helps more than more width, and smaller patches help without a parameter more",
+    "加深比加宽更有帮助，而更小的图像块无需更多参数也有帮助",
 )
 CALLED = {
     "depth": Both("depth gives", "加深"),

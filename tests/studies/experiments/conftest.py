@@ -22,8 +22,10 @@ from patchwords.studies.outcome import Outcome
 from patchwords.studies.results import Results, Row
 from patchwords.studies.shares import halves
 from patchwords.studies.wording import OTHER, SAME, UNCLEAR
+from patchwords.training import recipe as recipes
 
-USUAL = {"judged": 10_000, "few_shot_judged": 10_000, "steps": 10, "pictures": 20, "parameters": 30, "exaflops": 1e-6}
+SEEDS = (0, 1, 2)
+USUAL = {"judged": 3_333, "few_shot_judged": 3_333, "steps": 10, "pictures": 20, "parameters": 30, "exaflops": 1e-6}
 LOST = "step 7 gave a loss of inf"
 VERDICTS = (SAME, OTHER, UNCLEAR)
 
@@ -46,7 +48,8 @@ class Plan:
 
     def results(self, scores: Scores, *seeds: int) -> Results:
         """As if every cell had come to these numbers, and had lost its way where there are none."""
-        return Results(rows=[Row(cell=cell, outcome=_outcome(scores(cell))) for cell in self.cells(*seeds)])
+        cells = self.cells(*(seeds or SEEDS))
+        return Results(rows=[Row(cell=cell, outcome=_outcome(scores(cell))) for cell in cells])
 
 
 def _outcome(found: Mapping[str, float] | None) -> Outcome:
@@ -77,7 +80,10 @@ def plan() -> Callable[..., Plan]:
     @cache
     def make(name: str, grid: str = "digits", weights: str = "") -> Plan:
         read = grids.read(grid, name, {})
-        ground = Ground(first=first, first_from="a", target=target, target_from="b", grid=read, weights=weights)
+        recipe = recipes.read(read.recipe)
+        ground = Ground(
+            first=first, first_from="a", target=target, target_from="b", grid=read, recipe=recipe, weights=weights
+        )
         return Plan(experiment=planned(name, read), ground=ground)
 
     return make

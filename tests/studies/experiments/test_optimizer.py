@@ -57,7 +57,7 @@ def test_the_models_are_resnets(plan: Callable[..., Any], grid: str) -> None:
 def test_a_line_for_each_optimizer_has_a_point_for_each_model(plan: Callable[..., Any], grid: str) -> None:
     made = plan("optimizer", grid)
     first = made.experiment.models[0]
-    results = made.results(made_up(0.8, 0.7, lambda cell: cell.at == {"model": first, "optimizer": "SGD"}))
+    results = made.results(made_up(0.8, 0.7, lambda cell: cell.at == {"model": first, "optimizer": "SGD"}), 0)
     for panel, (adam, sgd) in zip(made.experiment.panels(results), ((0.8, 0.7), (0.1, 0.99)), strict=True):
         assert panel.scale == "names"
         lines = {line.name: {point.x: point.measure.mean for point in line.points} for line in panel.lines}

@@ -79,7 +79,7 @@ def test_what_has_no_result_is_left_out(plan: Callable[..., Any]) -> None:
         assert {line.name: len(line.points) for line in panel.lines} == {"ViT": 4, "hybrid": 2, "ResNet": 4}
 
 
-@pytest.mark.parametrize(("times", "said"), [(3.0, SAME), (1.0, UNCLEAR), (1.2, UNCLEAR), (1 / 3, OTHER)])
+@pytest.mark.parametrize(("times", "said"), [(3.0, SAME), (1.0, UNCLEAR), (1.02, UNCLEAR), (1 / 3, OTHER)])
 def test_what_the_last_family_needs_for_the_accuracy_of_the_first(
     plan: Callable[..., Any], verdict: Callable[..., Both], grid: str, times: float, said: Both
 ) -> None:
@@ -87,8 +87,7 @@ def test_what_the_last_family_needs_for_the_accuracy_of_the_first(
     names = list(made.experiment.families)
     finding = made.experiment.finding(made.results(made_up(made, **{names[-1]: times})))
     assert verdict(finding) == said
-    assert f"{times:.2g} times" in finding.here.english
-    assert f"{times:.2g} 倍" in finding.here.chinese
+    assert finding.here.english.count("TFLOPs") == finding.here.chinese.count("TFLOPs") == 2
     for words in finding.here:
         assert names[0] in words
         assert names[-1] in words

@@ -73,13 +73,13 @@ def test_all_are_judged_after_the_same_share_of_the_target(plan: Callable[..., A
 
 def test_points_stand_over_the_starts_that_came_to_an_end(plan: Callable[..., Any], grid: str) -> None:
     made = plan("self-supervision", grid)
-    tuned, few = made.experiment.panels(made.results(made_up(scratch=0.5, masked=0.6, labels=0.8)))
+    tuned, few = made.experiment.panels(made.results(made_up(scratch=0.5, masked=0.6, labels=0.8), 0))
     assert (tuned.scale, few.scale) == ("names", "names")
     (line,) = tuned.lines
     assert {point.x: point.measure.mean for point in line.points} == {SCRATCH: 0.5, MASKED: 0.6, LABELS: 0.8}
     (line,) = few.lines
     assert {point.x: point.measure.mean for point in line.points} == {MASKED: 0.3, LABELS: 0.4}
-    tuned, few = made.experiment.panels(made.results(made_up(scratch=0.5, masked=None, labels=0.8)))
+    tuned, few = made.experiment.panels(made.results(made_up(scratch=0.5, masked=None, labels=0.8), 0))
     assert [point.x for point in tuned.lines[0].points] == [SCRATCH, LABELS]
     assert [point.x for point in few.lines[0].points] == [LABELS]
 

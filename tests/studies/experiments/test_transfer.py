@@ -66,7 +66,7 @@ def test_what_a_study_sets_is_not_for_its_tables_to_say(table: str, key: str) ->
 
 def test_a_point_for_each_way_that_came_to_an_end(plan: Callable[..., Any], grid: str) -> None:
     made = plan("transfer", grid)
-    (panel,) = made.experiment.panels(made.results(made_up(0.6, 0.7, 0.5)))
+    (panel,) = made.experiment.panels(made.results(made_up(0.6, 0.7, 0.5), 0))
     assert panel.scale == "names"
     (line,) = panel.lines
     assert line.name == made.experiment.model
