@@ -1,9 +1,14 @@
 """The cells of a study one by one, or several at once in processes of their own; stopped, and gone on with."""
 
 import multiprocessing
+import os
+import pickle
 import signal
+import sys
+import threading
+import traceback
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -11,13 +16,14 @@ from typing import Any, Literal, NamedTuple
 
 import torch
 
-from patchwords.errors import PatchwordsError, ResourceError
+from patchwords.errors import PatchwordsError, ResourceError, UsageError
 from patchwords.studies.cell import Cell
 from patchwords.studies.outcome import Bench, known, perform
 from patchwords.training.signals import StoppedError, Wish, listening
 from patchwords.training.watch import Log, Moment, Watcher
 
 PATIENCE = 0.5  # seconds between two looks at whether somebody asked to stop
+GUARD = 'begin the study under `if __name__ == "__main__":`'
 
 
 @dataclass
@@ -62,7 +68,8 @@ def together(cells: Sequence[Cell], bench: Bench, at_once: int) -> Iterator[Cell
     """The same by several processes, each with one cell at a time, and none before the one that it begins with."""
     left = [cell for cell in cells if known(bench.folder, cell) is None]
     watcher = Once(bench.watcher)
-    with listening() as wish, _hands(min(at_once, len(left)), cells, replace(bench, watcher=Log())) as hands:
+    with listening() as wish, _hands(min(at_once, len(left)), wish, bench) as hands:
+        _equip(hands, pickle.dumps((left, replace(bench, watcher=Log()))), wish, bench)
         while left or any(hand.cell for hand in hands):
             _give(hands, left, bench)
             for hand, said in _heard(hands, wish, bench):
@@ -85,9 +92,9 @@ class RelayedError(PatchwordsError):
 
 
 class Said(NamedTuple):
-    """What a process says: a note, that its cell is done, or what went wrong."""
+    """What a process says: that it listens, a note, that its cell is done, or what went wrong."""
 
-    kind: Literal["note", "done", "error"]
+    kind: Literal["ready", "note", "done", "error"]
     text: str
     code: int = 0
 
@@ -102,26 +109,72 @@ class Hand:
 
 
 @contextmanager
-def _hands(count: int, cells: Sequence[Cell], bench: Bench) -> Iterator[list[Hand]]:
+def _hands(count: int, wish: Wish, bench: Bench) -> Iterator[list[Hand]]:
     """Processes that end with the block, however it ends: what they work on is saved, or was."""
-    context = multiprocessing.get_context("spawn")
-    hands = []
+    hands: list[Hand] = []
     threads = max(1, torch.get_num_threads() // max(count, 1))
     try:
         for _ in range(count):
-            ours, theirs = context.Pipe()
-            process = context.Process(target=_work, args=(theirs, cells, bench, threads), daemon=False)
-            process.start()
-            theirs.close()
-            hands.append(Hand(process, ours))
+            with _deaf():
+                hands.append(_started(threads))
+            if wish.number:
+                raise _stopped(wish.number, bench)
         yield hands
+    except BaseException:
+        for hand in hands:
+            hand.process.terminate()
+        raise
     finally:
         for hand in hands:
-            hand.line.close()  # who waits for work ends; who works ends after its cell, or where it is told to stop
-            if hand.cell and hand.process.is_alive():
-                hand.process.terminate()
+            hand.line.close()  # who waits for work ends
         for hand in hands:
             hand.process.join()
+
+
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """A process started in this block hears no Ctrl-C, not even in its imports; for this one it waits."""
+    if sys.platform == "win32":
+        yield
+        return
+    from multiprocessing.resource_tracker import ensure_running
+
+    ensure_running()  # the first start would do so, and hear again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _started(threads: int) -> Hand:
+    """It is given little here: what does not fit into its pipe would wait for ever if it died before it read that."""
+    refusal = UsageError(f"a process that multiprocessing started cannot perform several trainings at once: {GUARD}")
+    if multiprocessing.parent_process() is not None:
+        raise refusal
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_work, args=(theirs, threads), daemon=False)
+    try:
+        process.start()
+    except RuntimeError:  # while it imports the script that began the study, it does not know its parent yet
+        raise refusal from None
+    theirs.close()
+    return Hand(process, ours)
+
+
+def _equip(hands: Sequence[Hand], work: bytes, wish: Wish, bench: Bench) -> None:
+    """Gives each, once it listens, all that it may have to work on."""
+    for hand in hands:
+        try:
+            while not wish.number and not hand.line.poll(PATIENCE):
+                pass
+            if wish.number:
+                raise _stopped(wish.number, bench)
+            hand.line.recv()
+            hand.line.send_bytes(work)
+        except (EOFError, OSError):
+            raise _lost(hand, bench) from None
 
 
 def _give(hands: Sequence[Hand], left: list[Cell], bench: Bench) -> None:
@@ -132,7 +185,7 @@ def _give(hands: Sequence[Hand], left: list[Cell], bench: Bench) -> None:
             hand.cell = ready[0]
             left.remove(hand.cell)
             try:
-                hand.line.send(hand.cell.name)
+                hand.line.send_bytes(hand.cell.name.encode())
             except OSError:
                 raise _lost(hand, bench) from None
 
@@ -154,9 +207,11 @@ def _heard(hands: Sequence[Hand], wish: Wish, bench: Bench) -> Iterator[tuple[Ha
 def _lost(hand: Hand, bench: Bench) -> ResourceError:
     """Of a process that is there no more."""
     hand.process.join()
+    doing = f"worked on {hand.cell.name}" if hand.cell else "started"
+    guard = "" if hand.cell else f"; where a script of your own starts it, {GUARD}"
     return ResourceError(
-        f"a process of the study ended with code {hand.process.exitcode} while it worked on "
-        f"{hand.cell.name if hand.cell else 'nothing'} (-9 is want of memory, most often): "
+        f"a process of the study ended with code {hand.process.exitcode} while it {doing} "
+        f"(-9 is want of memory, most often{guard}): "
         f"`{bench.again}` goes on, with fewer --at-once where it comes to this again"
     )
 
@@ -172,22 +227,56 @@ class Told(Log):
         self.line = line
 
     def note(self, remark: str) -> None:
-        self.line.send(Said("note", remark))
+        with suppress(OSError):  # nobody looks on any more: `_follow` sees to that
+            self.line.send(Said("note", remark))
 
 
-def _work(line: Connection, cells: Sequence[Cell], bench: Bench, threads: int) -> None:
+def _work(line: Connection, threads: int) -> None:
     """In a process of its own: performs what it is told to until nobody tells it anything any more."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who began this one hears it too, and says so
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # where it is not `_deaf` to it from the start
+    threading.Thread(target=_follow, daemon=True).start()
     torch.set_num_threads(threads)
-    by_name, bench = {cell.name: cell for cell in cells}, replace(bench, watcher=Told(line))
     try:
+        line.send(Said("ready", ""))
+        cells, bench = pickle.loads(_told(line))
+        by_name, bench = {cell.name: cell for cell in cells}, replace(bench, watcher=Told(line))
         while True:
-            cell = by_name[line.recv()]
-            try:
-                if late := perform(cell, bench):
-                    raise _stopped(late, bench)
-                line.send(Said("done", cell.name))
-            except PatchwordsError as error:
-                line.send(Said("error", str(error), error.exit_code))
+            cell = by_name[_told(line).decode()]
+            if late := perform(cell, bench):
+                raise _stopped(late, bench)
+            line.send(Said("done", cell.name))
+    except Exception as error:
+        with suppress(OSError):
+            line.send(_in_words(error))
+        while True:
+            _told(line)  # a line that is closed too early loses what was said
+
+
+def _follow() -> None:
+    """Ends this process when the one that started it is there no more, as SIGTERM does: what it works on is saved."""
+    parent = multiprocessing.parent_process()
+    assert parent, "only what was started follows"
+    wait([parent.sentinel])
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _told(line: Connection) -> bytes:
+    """What this process is told; it ends where nobody tells it anything any more."""
+    try:
+        return line.recv_bytes()
     except (EOFError, OSError):
-        return
+        sys.exit()
+
+
+def _in_words(error: Exception) -> Said:
+    """The sentence and the code that the command has for it where it performs the cells itself."""
+    match error:
+        case PatchwordsError():
+            return Said("error", str(error), error.exit_code)
+        case OSError():
+            what = f"{error.strerror or error}: {error.filename or 'the output could not be written'}"
+            return Said("error", what, ResourceError.exit_code)
+        case MemoryError():
+            return Said("error", "out of memory: choose a smaller model, picture or batch", ResourceError.exit_code)
+    traceback.print_exception(error)  # --debug shows nothing of this process by itself
+    return Said("error", f"a bug: {type(error).__name__}: {error}; please report it with what --debug shows", 1)

@@ -2,8 +2,12 @@
 
 import multiprocessing
 import os
+import pickle
 import signal
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,13 +15,15 @@ from typing import Any
 
 import pytest
 
-from patchwords.errors import ResourceError
+from patchwords import cli
+from patchwords.data.sources.source import Data
+from patchwords.errors import ResourceError, UsageError
 from patchwords.studies import perform
 from patchwords.studies.cell import Cell
 from patchwords.studies.outcome import Bench, known
 from patchwords.studies.perform import Hand, RelayedError, one_by_one, together
 from patchwords.training import recipe as recipes
-from patchwords.training.signals import StoppedError
+from patchwords.training.signals import StoppedError, listening
 from patchwords.training.watch import Log
 
 LONG = 60  # steps, each with a checkpoint
@@ -28,18 +34,107 @@ os.fsync = lambda _: None
 train.report = lambda folder, _: (folder / "report.html").touch()
 """
 
+SCRIPT = """
+import os, pickle, signal
+from pathlib import Path
+from patchwords.studies import perform
+
+def study():
+    cells, bench = pickle.loads(Path({work!r}).read_bytes())
+    return list(perform.together(cells, bench, 2))
+
+"""
+GUARD = """
+if __name__ == "__main__":
+    study()
+"""
+INTERRUPTED = """
+work = perform._work
+
+def interrupted():
+    os.kill(os.getpid(), signal.SIGINT)
+    return work
+
+class Interrupted:
+    def __reduce__(self):
+        return interrupted, ()
+
+    def __call__(self):
+        pass
+
+if __name__ == "__main__":
+    perform._work = Interrupted()
+    study()
+"""
+
 
 class Again(str):
-    """A command that makes another process, which is told it, as quick as this one."""
+    """A command that makes another process, which is told it, as quick as this one; or does `more` there."""
+
+    more = ""
 
     def __reduce__(self) -> tuple[Callable[[str], object], tuple[str]]:
-        return eval, (f"[exec({QUICK!r}), {str(self)!r}][1]",)
+        return eval, (f"[exec({QUICK + self.more!r}), {str(self)!r}][1]",)
+
+
+class Target:
+    """What a process does as soon as it finds out what to do, and before it has loaded anything."""
+
+    def __init__(self, what: Callable[..., object], *arguments: object):
+        self.what = what, arguments
+
+    def __reduce__(self) -> Any:
+        return self.what
+
+    def __call__(self) -> None:
+        """As a target can be called."""
 
 
 @pytest.fixture
 def quick_bench(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Bench:
     monkeypatch.setattr(perform, "PATIENCE", 0.05)
     return replace(bench, again=Again(bench.again))
+
+
+@pytest.fixture
+def limit() -> Iterator[None]:
+    """What waits for ever fails, also where other signals are only wishes."""
+
+    def late(number: int, frame: object) -> None:
+        raise AssertionError("it did not end")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(120)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.fixture
+def large(cells: list[Cell], shades: Callable[..., Data]) -> list[Cell]:
+    """With more pictures than a pipe holds while nobody reads it."""
+    many = [replace(cells[0], data=shades(train=8000, val=12))]
+    assert len(pickle.dumps(many)) > 1_000_000
+    return many
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """`script(text, cells, bench)` runs it in a process of its own, as `study`, which performs two at once."""
+    begun: list[subprocess.Popen[str]] = []
+
+    def run(text: str, cells: Sequence[Cell], bench: Bench) -> subprocess.Popen[str]:
+        file, work = tmp_path / "script.py", tmp_path / "work"
+        work.write_bytes(pickle.dumps((cells, replace(bench, watcher=Log()))))
+        file.write_text(SCRIPT.format(work=str(work)) + text)
+        words, pipe = [sys.executable, str(file)], subprocess.PIPE
+        begun.append(subprocess.Popen(words, stdout=pipe, stderr=subprocess.STDOUT, text=True, cwd=Path.cwd()))
+        return begun[-1]
+
+    yield run
+    for process in begun:
+        process.kill()
+        process.communicate()
 
 
 @pytest.fixture
@@ -243,3 +338,147 @@ def test_an_error_in_a_process_keeps_its_sentence_and_its_code(cells: list[Cell]
         list(together([wrong], ready, 2))
     assert str(relayed.value) == str(alone.value)
     assert relayed.value.exit_code == alone.value.exit_code != 1
+
+
+@pytest.mark.usefixtures("limit")
+def test_a_process_that_dies_while_it_starts_is_waited_for_by_nobody(
+    large: list[Cell], quick_bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However much it was to be given."""
+    monkeypatch.setattr(perform, "_work", Target(os._exit, 7))
+    with pytest.raises(ResourceError, match=r"code 7 while it started .*__main__.*--resume there"):
+        list(together(large, quick_bench, 2))
+    assert not multiprocessing.active_children()
+
+
+@pytest.mark.usefixtures("limit")
+def test_a_process_that_dies_while_it_is_given_its_work_is_waited_for_by_nobody(
+    large: list[Cell], ready: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    equip = perform._equip
+
+    def dying(hands: Sequence[Hand], *others: Any) -> None:
+        for hand in hands:
+            hand.process.kill()
+        equip(hands, *others)
+
+    monkeypatch.setattr(perform, "_equip", dying)
+    with pytest.raises(ResourceError, match=r"code -9 while it started"):
+        list(together(large, ready, 2))
+
+
+@pytest.mark.usefixtures("limit")
+def test_who_waits_for_a_process_to_start_can_stop(
+    cells: list[Cell], quick_bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(perform, "_work", Target(time.sleep, 600))
+    equip = perform._equip
+
+    def asked(*work: Any) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        equip(*work)
+
+    monkeypatch.setattr(perform, "_equip", asked)
+    with pytest.raises(StoppedError) as stopped:
+        list(together(cells, quick_bench, 2))
+    assert stopped.value.exit_code == 143
+    assert not multiprocessing.active_children()
+
+
+def test_ctrl_c_between_two_starts_starts_no_more(
+    longer: list[Cell], ready: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started, real = [], perform._started
+
+    def interrupted(threads: int) -> Hand:
+        os.kill(os.getpid(), signal.SIGINT)
+        started.append(real(threads))
+        return started[-1]
+
+    monkeypatch.setattr(perform, "_started", interrupted)
+    with pytest.raises(StoppedError) as stopped:
+        list(together(longer, ready, 2))
+    assert stopped.value.exit_code == 130
+    assert len(started) == 1
+    assert not multiprocessing.active_children()
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
+def test_a_process_hears_no_ctrl_c_while_it_starts(cells: list[Cell], quick_bench: Bench, script: Any) -> None:
+    """Not even the first that its own parent starts."""
+    begun = script(INTERRUPTED, cells[:1], quick_bench)
+    said, _ = begun.communicate(timeout=120)
+    assert (begun.returncode, said) == (0, "")
+    assert known(quick_bench.folder, cells[0])
+
+
+def test_a_process_of_multiprocessing_starts_none(
+    cells: list[Cell], bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(multiprocessing, "parent_process", multiprocessing.current_process)
+    with pytest.raises(UsageError, match=r'under `if __name__ == "__main__":`'):
+        list(together(cells, bench, 2))
+    assert not multiprocessing.active_children()
+
+
+def test_a_script_that_begins_when_it_is_imported_is_told_what_to_do(
+    large: list[Cell], bench: Bench, script: Any
+) -> None:
+    begun = script("study()\n", large, bench)
+    said, _ = begun.communicate(timeout=120)
+    assert begun.returncode == 1
+    assert f"cannot perform several trainings at once: {perform.GUARD}" in said
+    assert "ended with code 1 while it started (-9 is want of memory, most often; where a script of your own" in said
+
+
+def test_processes_end_when_the_one_that_started_them_is_killed(
+    longer: list[Cell], quick_bench: Bench, undisturbed: dict[str, Any], script: Any, after: Callable[..., None]
+) -> None:
+    begun = script(GUARD, longer[-1:], quick_bench)
+    after(begun.kill)
+    said, _ = begun.communicate(timeout=120)  # which ends when nobody can say anything any more
+    assert (begun.returncode, said) == (-9, "")
+    assert 2 < step(quick_bench.folder / longer[-1].name) < LONG
+    list(one_by_one(longer, quick_bench))
+    assert numbers(quick_bench.folder, longer) == undisturbed
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ZeroDivisionError("division by zero"),
+        MemoryError(),
+        FileNotFoundError(2, "No such file or directory", "picture.png"),
+        OSError(28, "No space left on device"),
+        EOFError("a file that ends too early"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_whatever_goes_wrong_in_a_process_is_said_as_the_command_says_it(
+    error: Exception, cells: list[Cell], ready: Bench, monkeypatch: pytest.MonkeyPatch, capfd: Any
+) -> None:
+    def wrong(*nothing: object, **settings: object) -> None:
+        raise error
+
+    monkeypatch.setattr(cli, "app", wrong)
+    with listening(), pytest.raises(SystemExit) as left:  # which puts back what the command does to signals
+        cli.main()
+    command = capfd.readouterr().err
+    again = Again(ready.again)
+    again.more = (
+        f"import pickle\nfrom patchwords.studies import perform\nerror = pickle.loads({pickle.dumps(error)!r})\n"
+    )
+    again.more += "def wrong(cell, bench, error=error): raise error\nperform.perform = wrong"
+    with pytest.raises(RelayedError) as relayed:
+        list(together(cells, replace(ready, again=again), 2))
+    assert (f"patchwords: {relayed.value}\n", relayed.value.exit_code) == (command, left.value.code)
+
+
+def test_a_bug_in_a_process_shows_where_it_is(cells: list[Cell], quick_bench: Bench, capfd: Any) -> None:
+    """Also before it works on anything."""
+    again = Again("")
+    again.more = "1 / 0"
+    with pytest.raises(RelayedError, match="a bug: ZeroDivisionError: division by zero; please report"):
+        list(together(cells, replace(quick_bench, again=again), 1))
+    assert "Traceback" in (said := capfd.readouterr().err)
+    assert "in _work" in said
