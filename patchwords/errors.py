@@ -41,3 +41,16 @@ class NetworkError(PatchwordsError):
     """The network did not answer, answered something else, or was forbidden."""
 
     exit_code = 7
+
+
+def in_words(error: Exception) -> tuple[str, int]:
+    """The sentence for whatever went wrong, and the code that the command leaves with: 1 where it is a bug of ours."""
+    match error:
+        case PatchwordsError():
+            return str(error), error.exit_code
+        case OSError():
+            what = f"{error.strerror or error}: {error.filename or 'the output could not be written'}"
+            return what, ResourceError.exit_code
+        case MemoryError():
+            return "out of memory: choose a smaller model, picture or batch", ResourceError.exit_code
+    return f"a bug: {type(error).__name__}: {error}; please report it with what --debug shows", 1

@@ -11,7 +11,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from patchwords import __version__
-from patchwords.errors import PatchwordsError
+from patchwords.errors import in_words
 
 VERBS = (
     "train",
@@ -57,14 +57,8 @@ def main() -> None:
     debug = len(arguments) < len(sys.argv) - 1
     try:
         app(arguments, prog_name="patchwords")
-    except PatchwordsError as error:
-        _leave(str(error), error.exit_code, debug)
-    except OSError as error:
-        _leave(f"{error.strerror or error}: {error.filename or 'the output could not be written'}", 5, debug)
-    except MemoryError:
-        _leave("out of memory: choose a smaller model, picture or batch", 5, debug)
     except Exception as error:
-        _leave(f"a bug: {type(error).__name__}: {error}; please report it with what --debug shows", 1, debug)
+        _leave(*in_words(error), debug)
 
 
 def _leave(sentence: str, code: int, debug: bool) -> NoReturn:

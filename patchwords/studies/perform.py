@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 
 import torch
 
-from patchwords.errors import PatchwordsError, ResourceError, UsageError
+from patchwords.errors import PatchwordsError, ResourceError, UsageError, in_words
 from patchwords.studies.cell import Cell
 from patchwords.studies.outcome import Bench, known, perform
 from patchwords.training.signals import StoppedError, Wish, listening
@@ -269,14 +269,8 @@ def _told(line: Connection) -> bytes:
 
 
 def _in_words(error: Exception) -> Said:
-    """The sentence and the code that the command has for it where it performs the cells itself."""
-    match error:
-        case PatchwordsError():
-            return Said("error", str(error), error.exit_code)
-        case OSError():
-            what = f"{error.strerror or error}: {error.filename or 'the output could not be written'}"
-            return Said("error", what, ResourceError.exit_code)
-        case MemoryError():
-            return Said("error", "out of memory: choose a smaller model, picture or batch", ResourceError.exit_code)
-    traceback.print_exception(error)  # --debug shows nothing of this process by itself
-    return Said("error", f"a bug: {type(error).__name__}: {error}; please report it with what --debug shows", 1)
+    """As the command has it where it performs the cells itself; --debug shows nothing of this process."""
+    sentence, code = in_words(error)
+    if code == PatchwordsError.exit_code:
+        traceback.print_exception(error)
+    return Said("error", sentence, code)
