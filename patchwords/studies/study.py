@@ -21,9 +21,10 @@ from patchwords.studies.figure import figure
 from patchwords.studies.ground import Ground
 from patchwords.studies.outcome import Bench, known
 from patchwords.studies.page import Page
-from patchwords.studies.perform import one_by_one, together
+from patchwords.studies.perform import one_by_one
 from patchwords.studies.results import Results, Row
 from patchwords.studies.terms import FILE, Terms, Wish
+from patchwords.studies.together import together
 from patchwords.training.pictures import look
 from patchwords.training.run import durable
 from patchwords.training.run.environment import differences, environment
