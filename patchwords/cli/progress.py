@@ -9,11 +9,11 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.table import Column
 
 from patchwords.cli.output import Output, size
+from patchwords.training.run.folder import PLACE
 
 if TYPE_CHECKING:
     from patchwords.training.watch import Moment
 
-PLACE = ("kind", "step", "epoch", "seconds")  # in a row of metrics, where it stands
 PAUSE = 10.0  # seconds between plain lines about the same work
 
 

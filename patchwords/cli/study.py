@@ -62,7 +62,9 @@ def study(
 
     output = Output(as_json, quiet)
     if name == LIST:
-        _refuse_all(data, target, weights, grid, setting, seeds, out, resume)
+        _refuse_all(
+            data, target, weights, grid, setting, seeds, at_once > 1, device != "auto", out, resume, offline, mirror
+        )
         _show(output)
         return
     bars = Bars(output)

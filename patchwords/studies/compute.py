@@ -21,14 +21,9 @@ def a_picture(config: Config, frozen: str = "") -> int:
     return counter.get_total_flops()
 
 
-def training(config: Config, pictures: int, frozen: str = "") -> float:
+def training(config: Config, pictures: float, frozen: str = "") -> float:
     """ExaFLOPs of a training that is shown so many pictures, those that it sees again counted again."""
     return a_picture(config, frozen) * pictures / EXA
-
-
-def parameters(config: Config) -> int:
-    """Of the whole model."""
-    return sum(parameter.numel() for parameter in blank(config).parameters())
 
 
 def unit(exaflops: float) -> tuple[str, float]:

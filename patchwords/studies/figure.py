@@ -39,7 +39,7 @@ class Line:
     points: Sequence[Point]
 
 
-def line(name: str, found: Mapping[Any, Measure | None]) -> Line:
+def over(name: str, found: Mapping[Any, Measure | None]) -> Line:
     """The scores over their places; where there is none, there is no point."""
     return Line(name=name, points=[Point(x, measure) for x, measure in found.items() if measure])
 

@@ -37,9 +37,8 @@ def _nearest(config: Config, weights: str) -> tuple[str, dict[str, Any]]:
             known = configure(name, image=config.image, channels=config.channels, classes=config.classes)
             table = settings.write(known)
             parts = {key: wanted[key] for key in wanted if key not in OTHERS and wanted[key] != table.get(key)}
-            if (
-                known.kind == config.kind != TokenizerConfig.kind and None not in parts.values()
-            ):  # no recipe takes a part away
+            is_possible = None not in parts.values()  # no recipe takes a part away
+            if known.kind == config.kind != TokenizerConfig.kind and is_possible:
                 found[name] = parts
     if not found:
         raise ModelError(

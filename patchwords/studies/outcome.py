@@ -4,18 +4,18 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from patchwords.errors import NonFiniteError
 from patchwords.evaluation.answers import Compute
+from patchwords.models.cost import cost
 from patchwords.speed.device import choose
 from patchwords.studies import below, compute
 from patchwords.studies.cell import Cell
 from patchwords.studies.shots import few_shot
 from patchwords.training import recipe as recipes
 from patchwords.training.recipe import Recipe
+from patchwords.training.report import history
 from patchwords.training.run import durable
-from patchwords.training.run.describe import RUN
 from patchwords.training.watch import Watcher
 from patchwords.weights.card import Card
 from patchwords.weights.checkpoint import open_checkpoint
@@ -50,12 +50,12 @@ def known(folder: Path, cell: Cell) -> Outcome | None:
 
 def perform(cell: Cell, bench: Bench) -> int:
     """Trains a cell, or goes on with it, and writes its outcome; the signal that came too late to stop it."""
-    place, signal = bench.folder / cell.name, 0
+    place = bench.folder / cell.name
     if cell.after and (lost := _lost(bench.folder, cell.after)):
         place.mkdir(exist_ok=True)
         return _write(place, Outcome(lost=f"there is no {cell.after.name} to begin with: {lost}"))
     if not below.has_ended(place):
-        signal = below.learn(
+        late = below.learn(
             place,
             cell.data,
             _recipe(cell, bench.folder),
@@ -64,12 +64,14 @@ def perform(cell: Cell, bench: Bench) -> int:
             watcher=bench.watcher,
             again=bench.again,
         )
+        if late:
+            return late
     try:
         scores = below.ended(place)
     except NonFiniteError as error:
-        return signal or _write(place, Outcome(lost=str(error).partition(";")[0]))
+        return _write(place, Outcome(lost=str(error).partition(";")[0]))
     numbers = {**_scores(cell, scores), **_shots(cell, place, bench), **_costs(cell, place)}
-    return signal or _write(place, Outcome(numbers=numbers))
+    return _write(place, Outcome(numbers=numbers))
 
 
 def _lost(folder: Path, cell: Cell) -> str:
@@ -109,14 +111,14 @@ def _shots(cell: Cell, place: Path, bench: Bench) -> dict[str, float]:
 def _costs(cell: Cell, place: Path) -> dict[str, float]:
     """What the training took, without what came before it."""
     card: Card = open_checkpoint(place / RESULT, depth="shapes").card
-    run: dict[str, Any] = json.loads((place / RUN).read_text("utf-8"))
-    steps = json.loads((place / "metrics.jsonl").read_text("utf-8").splitlines()[-1])["step"]
-    seen = steps * int(recipes.read(place / "recipe.toml").batch)
+    past = history.read(place)
+    assert past.images is not None, "a run that has ended says its batch"
+    assert past.seconds is not None, "and how long it took"
     return {
         "pictures": len(cell.data.train),
-        "steps": steps,
-        "seen": seen,
-        "parameters": compute.parameters(card.model),
-        "exaflops": compute.training(card.model, seen, cell.recipe.freeze),
-        "seconds": run["seconds"],
+        "steps": past.last["step"],
+        "seen": past.images,
+        "parameters": cost(card.model).parameters,
+        "exaflops": compute.training(card.model, past.images, cell.recipe.freeze),
+        "seconds": past.seconds,
     }

@@ -11,10 +11,9 @@ from patchwords.pages.parts import facts, scroll, sheet, table, tiles
 from patchwords.pages.wording import plural, whole
 from patchwords.studies.compute import worded
 from patchwords.studies.experiment import Experiment, Finding
-from patchwords.studies.results import Results
+from patchwords.studies.results import SCORES, Results
 from patchwords.studies.wording import seeds
 
-SCORES = {"accuracy": "accuracy", "few_shot": "few-shot"}
 COSTS: dict[str, Callable[[float], str]] = {
     "pictures": whole,
     "steps": whole,

@@ -13,6 +13,7 @@ from patchwords.pages.wording import SPACE
 from patchwords.studies.cell import Cell
 from patchwords.studies.outcome import Outcome
 
+SCORES = {"accuracy": "accuracy", "few_shot": "few-shot accuracy"}  # what people call them
 JUDGED = {"accuracy": "judged", "few_shot": "few_shot_judged"}  # how many pictures a share is of
 CERTAIN = 2.0  # standard errors between two means that are told apart
 UNKNOWN = 0.02  # what seeds are thought to deviate by where there is one

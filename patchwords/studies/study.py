@@ -22,7 +22,7 @@ from patchwords.studies.ground import Ground
 from patchwords.studies.outcome import Bench, known
 from patchwords.studies.page import Page
 from patchwords.studies.perform import one_by_one
-from patchwords.studies.results import Results, Row
+from patchwords.studies.results import SCORES, Results, Row
 from patchwords.studies.terms import FILE, Terms, Wish
 from patchwords.studies.together import together
 from patchwords.training.pictures import look
@@ -167,8 +167,7 @@ def _came_to(folder: Path, cell: Cell) -> str:
     assert outcome, "it was just done"
     if outcome.lost:
         return f", without a result: {outcome.lost}"
-    names = {"accuracy": "accuracy", "few_shot": "few-shot accuracy"}
-    scores = [f"{name} {100 * outcome.numbers[key]:.1f} %" for key, name in names.items() if key in outcome.numbers]
+    scores = [f"{name} {100 * outcome.numbers[key]:.1f} %" for key, name in SCORES.items() if key in outcome.numbers]
     return f", {', '.join(scores)}" if scores else ""
 
 

@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from patchwords.errors import UsageError
-
-PLACE = ("step", "epoch", "seconds")  # of a line; TensorBoard has a time of its own beside every scalar
+from patchwords.training.run.folder import PLACE
 
 
 def board(folder: Path) -> Callable[[dict[str, Any]], None]:
@@ -19,7 +18,7 @@ def board(folder: Path) -> Callable[[dict[str, Any]], None]:
 
     def write(row: dict[str, Any]) -> None:
         for name, value in row.items():
-            if isinstance(value, int | float) and name not in PLACE:
+            if isinstance(value, int | float) and name not in PLACE:  # it has a time of its own beside every scalar
                 writer.add_scalar(f"{row['kind']}/{name}", value, row["step"])
         writer.flush()
 

@@ -78,7 +78,17 @@ def test_the_table_has_a_line_for_what_differs_by_its_seed_alone(made: Any) -> N
 
     page = written(made("transfer", score, (0, 1)))
     head, *lines = table(page)
-    assert head == ["", "model", "trained", "accuracy", "few-shot", "pictures", "steps", "parameters", "compute"]
+    assert head == [
+        "",
+        "model",
+        "trained",
+        "accuracy",
+        "few-shot accuracy",
+        "pictures",
+        "steps",
+        "parameters",
+        "compute",
+    ]
     assert [line[:3] for line in lines] == [
         ["pre-training", "ViT", ""],
         ["fine-tuning", "ViT", "head alone"],

@@ -9,7 +9,7 @@ from typing import ClassVar
 from patchwords.pages.both import Both
 from patchwords.studies.cell import Cell
 from patchwords.studies.experiment import Experiment, Finding
-from patchwords.studies.figure import Panel, line
+from patchwords.studies.figure import Panel, over
 from patchwords.studies.ground import Ground
 from patchwords.studies.results import Results, apart, grown, told
 from patchwords.studies.wording import ALONE, NOTHING, beside, same, sentence, verdict
@@ -50,7 +50,7 @@ class DataSize(Experiment):
 
     def _panel(self, results: Results, title: str, score: str, stage: str) -> Panel:
         lines = [
-            line(model, {share: results.measure(score, stage=stage, model=model, share=share) for share in self.shares})
+            over(model, {share: results.measure(score, stage=stage, model=model, share=share) for share in self.shares})
             for model in self.models
         ]
         return Panel(title=title, across="share of the pictures", lines=lines, scale="shares")

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from patchwords.pages.both import Both
 from patchwords.studies.cell import At, Cell
 from patchwords.studies.experiment import Experiment, Finding
-from patchwords.studies.figure import Panel, line
+from patchwords.studies.figure import Panel, over
 from patchwords.studies.ground import Ground
 from patchwords.studies.results import Measure, Results, alike
 from patchwords.studies.wording import NOTHING, beside, sentence, verdict
@@ -50,7 +50,7 @@ class Head(Experiment):
         ]
 
     def _panel(self, results: Results, title: str, score: str) -> Panel:
-        lines = [line(pool, {rate: _measure(results, score, pool, rate) for rate in self.rates}) for pool in POOLS]
+        lines = [over(pool, {rate: _measure(results, score, pool, rate) for rate in self.rates}) for pool in POOLS]
         return Panel(title=title, across="learning rate", lines=lines, scale="rates")
 
     def finding(self, results: Results) -> Finding:

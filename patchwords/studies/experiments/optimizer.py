@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from patchwords.pages.both import Both
 from patchwords.studies.cell import Cell
 from patchwords.studies.experiment import Experiment, Finding
-from patchwords.studies.figure import Panel, line
+from patchwords.studies.figure import Panel, over
 from patchwords.studies.ground import Ground
 from patchwords.studies.results import Measure, Results, apart, told
 from patchwords.studies.wording import NOTHING, beside, sentence, verdict
@@ -51,7 +51,7 @@ class Optimizer(Experiment):
 
     def _panel(self, results: Results, title: str, score: str, stage: str) -> Panel:
         lines = [
-            line(
+            over(
                 called,
                 {model: results.measure(score, stage=stage, model=model, optimizer=called) for model in self.models},
             )

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from patchwords.pages.both import Both
 from patchwords.studies.cell import Cell
 from patchwords.studies.experiment import Experiment, Finding
-from patchwords.studies.figure import Panel, line
+from patchwords.studies.figure import Panel, over
 from patchwords.studies.ground import Ground
 from patchwords.studies.results import Measure, Results, alike, apart, told
 from patchwords.studies.wording import NOTHING, beside, sentence, verdict
@@ -69,7 +69,7 @@ class Positions(Experiment):
 
     def _panel(self, results: Results, title: str, score: str) -> Panel:
         lines = [
-            line(column, {kind: _measure(results, score, kind, place) for kind, place in TABLE_8 if place == column})
+            over(column, {kind: _measure(results, score, kind, place) for kind, place in TABLE_8 if place == column})
             for column in (STEM, EVERY, SHARED)
         ]
         return Panel(title=title, across="positions", lines=lines, scale="names")

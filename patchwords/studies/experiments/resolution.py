@@ -9,7 +9,7 @@ from typing import ClassVar
 from patchwords.pages.both import Both
 from patchwords.studies.cell import Cell
 from patchwords.studies.experiment import Experiment, Finding
-from patchwords.studies.figure import Panel, line
+from patchwords.studies.figure import Panel, over
 from patchwords.studies.ground import Ground
 from patchwords.studies.results import Measure, Results, apart, told
 from patchwords.studies.wording import NOTHING, beside, sentence, verdict
@@ -44,7 +44,7 @@ class Resolution(Experiment):
             yield ground.tune(learned, {"size": ANEW}, {"image": self.larger, "positions": "anew"})
 
     def panels(self, results: Results) -> list[Panel]:
-        tuned = line("fine-tuned", {way: _measure(results, way) for way in (SAME, RESAMPLED, ANEW)})
+        tuned = over("fine-tuned", {way: _measure(results, way) for way in (SAME, RESAMPLED, ANEW)})
         return [Panel(title="Fine-tuned", across="pictures and positions", lines=[tuned], scale="names")]
 
     def finding(self, results: Results) -> Finding:

@@ -9,7 +9,7 @@ from typing import ClassVar
 from patchwords.pages.both import Both
 from patchwords.studies.cell import Cell
 from patchwords.studies.experiment import Experiment, Finding
-from patchwords.studies.figure import Panel, line
+from patchwords.studies.figure import Panel, over
 from patchwords.studies.ground import Ground
 from patchwords.studies.results import Measure, Results, apart
 from patchwords.studies.wording import NOTHING, beside, sentence, verdict
@@ -46,8 +46,8 @@ class SelfSupervision(Experiment):
 
     def panels(self, results: Results) -> list[Panel]:
         starts = (SCRATCH, MASKED, LABELS)
-        tuned = line("after fine-tuning", {start: _judged(results, start) for start in starts})
-        few = line(
+        tuned = over("after fine-tuning", {start: _judged(results, start) for start in starts})
+        few = over(
             "frozen", {start: results.measure("few_shot", stage="pre-training", start=start) for start in starts}
         )
         return [

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from patchwords.pages.both import Both
 from patchwords.studies.cell import Cell
 from patchwords.studies.experiment import Experiment, Finding
-from patchwords.studies.figure import Panel, line
+from patchwords.studies.figure import Panel, over
 from patchwords.studies.grid import refuse_own
 from patchwords.studies.ground import Ground
 from patchwords.studies.results import Measure, Results, apart, told
@@ -56,7 +56,7 @@ class Transfer(Experiment):
             yield ground.scratch({**at, "trained": SCRATCH}, seed, self.scratch)
 
     def panels(self, results: Results) -> list[Panel]:
-        trained = line(self.model, {way: _measure(results, way) for way in (FROZEN, FULL, SCRATCH)})
+        trained = over(self.model, {way: _measure(results, way) for way in (FROZEN, FULL, SCRATCH)})
         return [Panel(title="The target's pictures", across="what was trained", lines=[trained], scale="names")]
 
     def finding(self, results: Results) -> Finding:

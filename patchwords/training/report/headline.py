@@ -6,7 +6,8 @@ from patchwords.evaluation.report.panels import Judged
 from patchwords.pages.markup import Markup, element, name
 from patchwords.pages.parts import tiles
 from patchwords.pages.wording import duration, interval, percent, plural, short, whole
-from patchwords.training.report.history import PLACE, History, Row, is_number
+from patchwords.training.report.history import History, Row, is_number
+from patchwords.training.run.folder import PLACE
 
 TOLD = (*PLACE, "loss", "accuracy")
 

@@ -17,7 +17,6 @@ from patchwords.objectives.kinds import WITHOUT_LABELS
 from patchwords.weights import files
 
 Row = dict[str, Any]
-PLACE = ("kind", "step", "epoch", "seconds")  # in a line of metrics, where in the run it stands
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

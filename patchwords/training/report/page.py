@@ -15,7 +15,8 @@ from patchwords.pages.wording import duration, memory, percent, short, whole
 from patchwords.training.report import figures, history
 from patchwords.training.report.figures import Curve, Unit
 from patchwords.training.report.headline import header
-from patchwords.training.report.history import PLACE, History, is_number, series
+from patchwords.training.report.history import History, is_number, series
+from patchwords.training.run.folder import PLACE
 from patchwords.weights.files import writing
 
 COSTS = ("seconds", "images", "peak_memory")  # of run.json, told under Cost

@@ -19,6 +19,8 @@ from patchwords.training.run.lock import Lock
 
 LOCK, RECIPE, CHECKPOINTS, METRICS, TABLE = ".lock", "recipe.toml", "checkpoints", "metrics.jsonl", "metrics.csv"
 
+PLACE = ("kind", "step", "epoch", "seconds")  # in a line of metrics, where in the run it stands
+
 Row = Mapping[str, Any]
 
 
