@@ -66,6 +66,10 @@ def test_list_is_a_line_each_for_programs(run: Callable[..., Any]) -> None:
         ["--seeds", "1"],
         ["--out", "x"],
         ["--resume", "x"],
+        ["--at-once", "2"],
+        ["--device", "cpu"],
+        ["--offline"],
+        ["--mirror", "a=b"],
     ],
 )
 def test_list_takes_nothing_more(more: list[str], run: Callable[..., Any]) -> None:
@@ -173,3 +177,35 @@ def test_a_wrong_word_is_a_sentence_and_a_code(
     assert answer.err.splitlines()[-1].startswith("patchwords: ")
     assert answer.out == ""
     assert not Path("runs").exists()
+
+
+def test_show_tells_how_far_a_study_got_and_what_goes_on_with_it(run: Callable[..., Any], begin: list[str]) -> None:
+    run(*begin)
+    Path("there/from-scratch-ViT-from-scratch-seed-0/outcome.json").unlink()  # as if it had stopped before that
+    answer = run("show", "there")
+    assert answer.code == 0
+    assert "there: the study transfer on" in answer.out
+    assert "3 of 4 done" in answer.out
+    assert "`patchwords study transfer --resume there` goes on with it" in answer.out
+    assert "finding" not in answer.out
+    (row,) = run("show", "there", "--json").json
+    assert (row["study"], row["trainings"], row["done"], row["finding"]) == ("transfer", 4, 3, {})
+
+
+def test_show_tells_what_a_finished_study_found(run: Callable[..., Any], begin: list[str]) -> None:
+    told = run(*begin).out.splitlines()
+    answer = run("show", "there")
+    assert "4 of 4 done" in answer.out
+    assert f"{told[0]} {told[1]}" in answer.out
+    assert "look at there/report.html" in answer.out
+    (row,) = run("show", "there", "--json").json
+    assert row["finding"] == json.loads(Path("there/results.json").read_text())["finding"]
+    assert row["device"].startswith("cpu")
+
+
+@pytest.mark.parametrize("more", [["--set", "a=1"], ["--image", "8"], ["--out", "x"]])
+def test_a_study_is_shown_as_it_is(more: list[str], run: Callable[..., Any], begin: list[str]) -> None:
+    run(*begin)
+    answer = run("show", "there", *more)
+    assert answer.code == 2
+    assert f"{more[0]} does not apply to a study, which says it itself" in answer.err
