@@ -24,6 +24,7 @@ T = TypeVar("T")
 Table = dict[str, Any]
 
 MOST_NAMES = 30  # that a sentence lists
+NAMED: dict[type, str] = {int: "a whole number", bool: "true or false"}
 
 
 def read(table: Mapping[str, Any], into: type[T]) -> T:
@@ -82,6 +83,8 @@ def check(value: Any) -> None:
             raise UsageError(f"{name}: {given!r} is not a pair (height, width) of whole numbers")
         if _is_literal(kind) and (not isinstance(given, str) or given not in get_args(kind)):
             raise UsageError(f"{name}: {_refusal(given, get_args(kind))}")
+        if _is_value_or_word(kind) and (wrong := _no_value_or_word(given, kind)):
+            raise UsageError(f"{name}: {wrong}")
         if _is_choice(kind) and not isinstance(given, get_args(kind)):
             parts = ", ".join(f"{part.__name__}()" for part in get_args(kind))
             raise UsageError(f"{name}: {given!r} is not a part; choose from {parts}")
@@ -263,16 +266,23 @@ def _read_dataclass(into: Any) -> Callable[[Any, type], Any]:
     return hook
 
 
-def _is_number_or_word(kind: Any) -> bool:
-    """`int | Literal["auto"]`: a number, or a word that stands for one."""
-    return any(part is int for part in get_args(kind)) and any(_is_literal(part) for part in get_args(kind))
+def _is_value_or_word(kind: Any) -> bool:
+    """`int | Literal["auto"]` or `bool | Literal["half"]`: a number or a switch, or a word that stands for one."""
+    values = [part for part in get_args(kind) if not _is_literal(part)]
+    return len(values) == 1 and values[0] in NAMED and len(get_args(kind)) > 1
 
 
-def _number_or_word(value: Any, kind: Any) -> Any:
-    words = [word for part in get_args(kind) if _is_literal(part) for word in get_args(part)]
-    if type(value) is not int and value not in words:
-        raise ValueError(f"{value!r} is not a whole number or {' or '.join(words)}")
+def _value_or_word(value: Any, kind: Any) -> Any:
+    if wrong := _no_value_or_word(value, kind):
+        raise ValueError(wrong)
     return value
+
+
+def _no_value_or_word(value: Any, kind: Any) -> str:
+    """The sentence that refuses it, if it is neither."""
+    words = [word for part in get_args(kind) if _is_literal(part) for word in get_args(part)]
+    (other,) = (part for part in get_args(kind) if not _is_literal(part))
+    return "" if type(value) is other or value in words else f"{value!r} is not {NAMED[other]} or {' or '.join(words)}"
 
 
 def _is_sequence(kind: Any) -> bool:
@@ -296,13 +306,13 @@ def _write_part(part: Any) -> Callable[[Any], Table]:
 
 
 _CONVERTER = cattrs.Converter(forbid_extra_keys=True)
-_CONVERTER.register_structure_hook(int, _exactly(int, "a whole number"))
+_CONVERTER.register_structure_hook(int, _exactly(int, NAMED[int]))
 _CONVERTER.register_structure_hook(float, _exactly(float, "a number"))
 _CONVERTER.register_structure_hook(str, _exactly(str, "a text"))
-_CONVERTER.register_structure_hook(bool, _exactly(bool, "true or false"))
+_CONVERTER.register_structure_hook(bool, _exactly(bool, NAMED[bool]))
 _CONVERTER.register_structure_hook_func(lambda kind: kind == tuple[int, int], _pair)
 _CONVERTER.register_structure_hook_func(_is_literal, _literal)
-_CONVERTER.register_structure_hook_func(_is_number_or_word, _number_or_word)
+_CONVERTER.register_structure_hook_func(_is_value_or_word, _value_or_word)
 _CONVERTER.register_structure_hook_factory(_is_sequence, _read_sequence)
 _CONVERTER.register_structure_hook_factory(dataclasses.is_dataclass, _read_dataclass)
 _CONVERTER.register_structure_hook_factory(_is_choice, _choose)

@@ -51,6 +51,7 @@ class Drawing:
     deep: Deep | None = None
     mode: Literal["fast", "slow"] = "fast"
     copies: int | Literal["auto", "all"] = 1
+    signed: bool | Literal["twice"] = False
     free: dict[str, Any] = field(default_factory=dict)
 
 
@@ -159,6 +160,8 @@ def test_everything_that_is_wrong_is_said_at_once() -> None:
         ("copies", True, "copies: True is not a whole number or auto or all"),
         ("copies", ["auto"], "copies: ['auto'] is not a whole number or auto or all"),
         ("copies", None, "copies: None is not a whole number or auto or all"),
+        ("signed", "twcie", "signed: 'twcie' is not true or false or twice"),
+        ("signed", 1, "signed: 1 is not true or false or twice"),
     ],
 )
 def test_a_value_of_the_wrong_type_is_refused(key: str, value: Any, sentence: str) -> None:
@@ -200,6 +203,13 @@ def test_one_number_stands_for_a_pair(value: Any, size: tuple[int, int]) -> None
 def test_a_word_may_stand_for_a_number(copies: Any) -> None:
     drawing = settings.read({"count": 1, "copies": copies}, Drawing)
     assert drawing.copies == copies
+    assert settings.read(settings.write(drawing), Drawing) == drawing
+
+
+@pytest.mark.parametrize("signed", [True, False, "twice"])
+def test_a_word_may_stand_beside_true_and_false(signed: Any) -> None:
+    drawing = settings.read({"count": 1, "signed": signed}, Drawing)
+    assert drawing.signed is signed or drawing.signed == signed == "twice"
     assert settings.read(settings.write(drawing), Drawing) == drawing
 
 

@@ -27,6 +27,7 @@ from patchwords.speed.attention import fastest
 from patchwords.speed.kernels.available import Choice
 from patchwords.speed.precision import Precision, autocast, mixed
 from patchwords.speed.prepare import prepare
+from patchwords.speed.recompute import Recompute
 from patchwords.speed.step import MEASURED, WARM, Graph, Step
 from patchwords.training import optimizer
 from patchwords.training.groups import groups
@@ -48,7 +49,7 @@ class Asked:
     precision: Precision = "bf16"
     kernels: Choice = "auto"
     compiled: bool = False
-    recomputed: bool = False
+    recompute: Recompute = False
     graph: Graph = "auto"
     who: tuple[str, ...] = (OURS, *peers.PEERS)
     hows: tuple[How, ...] = ("compiled",)  # of the peers
@@ -62,7 +63,8 @@ class Asked:
     @property
     def how(self) -> str:
         """Our settings in words."""
-        words = (self.kernels != "auto", self.kernels), (self.compiled, "compiled"), (self.recomputed, "recomputed")
+        again = "blocks" if self.recompute is True else self.recompute
+        words = (self.kernels != "auto", self.kernels), (self.compiled, "compiled"), (again, f"{again} again")
         return " ".join(word for applies, word in words if applies)
 
 
@@ -123,7 +125,7 @@ def ours(course: Course, note: Callable[[str], None]) -> tuple[Entrant, float]:
         prepare(
             objective,
             kernels=asked.kernels,
-            recomputed=asked.recomputed,
+            recomputed=asked.recompute,
             compiled=asked.compiled,
             device=asked.device,
             precision=asked.precision,

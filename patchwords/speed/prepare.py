@@ -14,14 +14,14 @@ from patchwords.speed.graphs import Graphs
 from patchwords.speed.kernels.available import Choice, chosen
 from patchwords.speed.kernels.product_cublas import missing
 from patchwords.speed.precision import Precision, Working, check_precision
-from patchwords.speed.recompute import recompute
+from patchwords.speed.recompute import Again, Recompute, recompute
 
 
 def prepare(
     module: nn.Module,
     *,
     kernels: Choice,
-    recomputed: bool,
+    recomputed: Recompute,
     compiled: bool,
     device: torch.device,
     precision: Precision,
@@ -31,16 +31,19 @@ def prepare(
     check_precision(precision, device)
     table, sentence = chosen(kernels, device, precision, compiled=compiled)
     narrow = Eight if precision == "fp8" else None
-    done = None if table is None else fuse(module, table, torch.bfloat16, device, narrow)
+    again = None if isinstance(recomputed, bool) else recomputed
+    done = None if table is None else fuse(module, table, torch.bfloat16, device, narrow, again)
     if done is not None:
         sentence += f" in {done.blocks} of {done.every} blocks"
     if narrow:
         sentence += _narrowed(sentence, done)
+    if again:
+        sentence += _remade(sentence, done, again)
     if device.type == "cuda":
         note(sentence)
     if done is not None and (reason := missing()):
         note(f"products are made as torch makes them: {reason}")
-    if recomputed:
+    if recomputed is True:
         recompute(module)
     if compiled:
         module.compile()
@@ -59,6 +62,16 @@ def _narrowed(sentence: str, done: Fused | None) -> str:
             f"dropout, layer scale or offsets, and this model has none ({sentence}): choose bf16"
         )
     return f", products in eight bits in {done.narrow}"
+
+
+def _remade(sentence: str, done: Fused | None, again: Again) -> str:
+    """What fused blocks do not keep; without one it is refused."""
+    if done is None or not done.blocks:
+        raise UsageError(
+            f'recompute "{again}" is for fused blocks, and there are none ("{sentence}"): '
+            "set recompute to true, which any model can, or to false"
+        )
+    return ", norms made again" if again == "norms" else ", norms and hidden layers made again"
 
 
 def ready(

@@ -1,11 +1,19 @@
-"""Activation checkpointing: trade a second forward of each unit for the memory of what it would save."""
+"""What is made again in the backward pass instead of being kept: time for memory, in steps.
+
+Fused blocks can make their norms again, or their norms and the hidden layers of their MLPs (`Again`). Any unit can run
+again whole: that is `recompute`, activation checkpointing.
+"""
 
 from functools import partial
+from typing import Literal
 
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from patchwords.layers.unit import Unit
+
+Again = Literal["norms", "hidden"]
+Recompute = bool | Again  # false: nothing; true: every unit whole
 
 
 def recompute(module: nn.Module) -> None:

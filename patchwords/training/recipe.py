@@ -25,6 +25,7 @@ from patchwords.ops.resampling import Convention
 from patchwords.settings import at_least, check
 from patchwords.speed.kernels.available import Choice
 from patchwords.speed.precision import Precision
+from patchwords.speed.recompute import Recompute
 from patchwords.speed.step import Graph
 from patchwords.training.duration import parse
 from patchwords.training.optimizer import AdamW, OptimizerKind
@@ -105,7 +106,7 @@ class Recipe:
     average: float = 0.0
     freeze: str = ""
     precision: Precision = "float32"
-    recompute: bool = False
+    recompute: Recompute = False
     compile: bool = False
     kernels: Choice = "auto"
     graph: Graph = "auto"  # whether a step is recorded once and replayed whole, on a GPU

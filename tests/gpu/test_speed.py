@@ -15,6 +15,7 @@ from patchwords.models.names import Config
 from patchwords.speed.kernels import product_cublas
 from patchwords.speed.precision import EIGHT_BITS, Precision
 from patchwords.speed.prepare import prepare, ready
+from patchwords.speed.recompute import Recompute
 
 pytestmark = [
     pytest.mark.gpu,
@@ -36,7 +37,7 @@ def apart(found: Tensor, expected: Tensor) -> float:
     return float((found.double() - expected.double()).norm() / expected.double().norm())
 
 
-def fused(model: nn.Module, precision: Precision = "bf16", *, recomputed: bool = False) -> list[str]:
+def fused(model: nn.Module, precision: Precision = "bf16", *, recomputed: Recompute = False) -> list[str]:
     notes: list[str] = []
     prepare(
         model,
@@ -137,6 +138,30 @@ def test_logits_and_gradients_in_training_in_eight_bits(
         assert parameter.grad is not None, label
         assert parameter.grad.dtype == torch.float32
         assert (parameter.grad - other.grad).norm() <= 0.25 * other.grad.norm() + 1e-4, label
+
+
+@pytest.mark.parametrize("again", ["norms", "hidden"])
+@pytest.mark.parametrize("name", MODELS)
+def test_what_is_made_again_is_the_same_and_takes_less_memory(
+    name: str, again: Recompute, randomised: Callable[[nn.Module], nn.Module]
+) -> None:
+    plain, _ = made(name, randomised)
+    images = torch.randn(16, 3, *plain.config.image, device=DEVICE)
+    took, gradients = [], []
+    for recomputed in (False, again):
+        model = copy.deepcopy(plain).train()
+        fused(model, recomputed=recomputed)
+        for _ in range(2):  # algorithms are chosen in the first step
+            model.zero_grad()
+            torch.cuda.reset_peak_memory_stats(DEVICE)
+            with torch.autocast("cuda", torch.bfloat16):
+                model(images).float().square().sum().backward()
+        took.append(torch.cuda.max_memory_allocated(DEVICE))
+        gradients.append([parameter.grad for parameter in model.parameters()])
+        del model
+    assert took[1] < took[0]
+    for found, expected in zip(*gradients, strict=True):
+        assert apart(found, expected) < 1e-2
 
 
 @pytest.mark.usefixtures("eight_bits")

@@ -14,6 +14,7 @@ from patchwords.objectives.supervised import Classification, Supervised
 from patchwords.speed import prepare as prepare_module
 from patchwords.speed.kernels.available import chosen
 from patchwords.speed.prepare import prepare, ready
+from patchwords.speed.recompute import Recompute
 
 CPU = torch.device("cpu")
 both = pytest.mark.parametrize("small_config", ["plain", "hybrid"], indirect=True)
@@ -44,7 +45,7 @@ def prepared(objective: Classification, *, recomputed: bool, compiled: bool) -> 
     return notes
 
 
-def recomputed(objective: Classification) -> list[bool]:
+def recomputed_units(objective: nn.Module) -> list[bool]:
     return ["forward" in vars(each) for each in objective.modules() if isinstance(each, Unit)]
 
 
@@ -59,7 +60,7 @@ def test_each_is_done_where_it_is_asked_for_and_nowhere_else(
     objective: Classification, again: bool, compiled: bool
 ) -> None:
     assert prepared(objective, recomputed=again, compiled=compiled) == []  # a CPU has no other kernels to speak of
-    assert all(recomputed(objective)) if again else not any(recomputed(objective))
+    assert all(recomputed_units(objective)) if again else not any(recomputed_units(objective))
     assert is_compiled(objective) == compiled
     assert not any(each._compiled_call_impl is not None for each in objective.model.modules())  # one graph, not many
 
@@ -77,7 +78,7 @@ def test_names_values_and_modes_stay(objective: Classification) -> None:
 @both
 def test_the_compiler_sees_the_recomputation(objective: Classification, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[list[bool]] = []
-    monkeypatch.setattr(Classification, "compile", lambda self: seen.append(recomputed(self)))
+    monkeypatch.setattr(Classification, "compile", lambda self: seen.append(recomputed_units(self)))
     prepared(objective, recomputed=True, compiled=True)
     assert len(seen) == 1
     assert all(seen[0])
@@ -147,6 +148,32 @@ def test_the_note_says_how_many_blocks_are_in_eight_bits(small_config: Config, h
     assert in_eight(small_config.build(), hopper) == f"{said}, products in eight bits in 1"
     assert in_eight(small_config.build(), hopper, recomputed=True) == f"{said}, products in eight bits in 1"
     assert in_eight(small_config.build(), hopper, precision="bf16") == said
+
+
+@pytest.mark.parametrize("small_config", ["plain"], indirect=True)
+@pytest.mark.parametrize(("again", "what"), [("norms", "norms"), ("hidden", "norms and hidden layers")])
+def test_the_note_says_what_is_made_again(
+    small_config: Config, hopper: torch.device, again: Recompute, what: str
+) -> None:
+    model, said = small_config.build(), "kernels: fused in 2 of 2 blocks"
+    assert in_eight(model, hopper, precision="bf16", recomputed=again) == f"{said}, {what} made again"
+    assert recomputed_units(model) == [True, True]  # fused, and not run again whole
+    assert not any(isinstance(each.forward, partial) for each in model.modules())
+    eight = f"{said}, products in eight bits in 1, {what} made again"
+    assert in_eight(small_config.build(), hopper, recomputed=again) == eight
+
+
+@pytest.mark.parametrize("again", ["norms", "hidden"])
+@pytest.mark.parametrize(
+    ("small_config", "given"), [("plain", {"kernels": "plain"}), ("regularised", {})], indirect=["small_config"]
+)
+def test_what_only_fused_blocks_make_again_is_refused_without_them(
+    small_config: Config, hopper: torch.device, given: dict[str, Any], again: Recompute
+) -> None:
+    with pytest.raises(
+        UsageError, match=rf'recompute "{again}" is for fused blocks, and there are none .*: set .*true'
+    ):
+        in_eight(small_config.build(), hopper, precision="bf16", recomputed=again, **given)
 
 
 @pytest.mark.parametrize("small_config", ["plain"], indirect=True)

@@ -1,9 +1,10 @@
 """Eq. 2 and 3 for training, forward and backward by hand: fewer passes over the memory, and fewer activations kept.
 
 Kept are the block's input, both norms' outputs, qkv, attention's output, the stream between eq. 2 and 3, and the MLP's
-hidden layer before its bias and GELU, which are made again on the way back by the kernel that finds the slope. Weights
-are masters in single precision: the matrices work with rounded copies, and their gradients come out unrounded. In which
-numbers the products are made is a part of its own (`products`).
+hidden layer before its bias and GELU, which are made again on the way back by the kernel that finds the slope: twelve
+times the stream. Without the norms' outputs it is ten times, without the hidden layer six: `again` says what is made
+again, from what it was made of before. Weights are masters in single precision: the matrices work with rounded copies,
+and their gradients come out unrounded. In which numbers the products are made is a part of its own (`products`).
 """
 
 from collections.abc import Callable
@@ -22,13 +23,17 @@ from patchwords.speed.fused.products import Products
 from patchwords.speed.kernels.gelu import Form
 from patchwords.speed.kernels.norm import Normed
 from patchwords.speed.kernels.table import Kernels
+from patchwords.speed.recompute import Again
 
 Second = Literal["branch", "stream"]  # where the second norm stands: the paper's block, or the Compact Transformers'
 
 
 @dataclass(frozen=True)
 class How:
-    """What a block is made with: kernels, the precision of its stream, its products, and its own numbers."""
+    """What a block is made with: kernels, the precision of its stream, its products, and its own numbers.
+
+    On the way back it makes its norms `again`, or its norms and its hidden layer, instead of keeping them.
+    """
 
     kernels: Kernels
     dtype: torch.dtype
@@ -36,6 +41,7 @@ class How:
     epsilon: float
     form: Form
     second: Second = "branch"
+    again: Again | None = None
 
 
 class Learned(NamedTuple):
@@ -56,6 +62,7 @@ class Learned(NamedTuple):
 
 
 Keeps = tuple[Tensor | None, Tensor | None]  # what stochastic depth leaves of the branches of eq. 2 and 3
+Waiting = tuple[Tensor, Tensor | None, Tensor, Tensor]  # what is kept of a norm: its output may be missing
 
 
 class _Block(torch.autograd.Function):
@@ -76,7 +83,7 @@ class _Block(torch.autograd.Function):
         # No name here for what is not kept: it would keep its memory until the end.
         done, second, h = ended(x, products.forward(products.rows(out), p.out, _with(p, late)), keeps, p, how)
         ctx.how, ctx.attend, ctx.shape, ctx.keeps, ctx.kept = how, attend, shape, keeps, len(kept)
-        ctx.save_for_backward(*first, qkv, out, *second, h, *p, *kept, *biases)
+        ctx.save_for_backward(*waiting(first, how), qkv, out, *waiting(second, how), h, *p, *kept, *biases)
         return done
 
     @staticmethod
@@ -86,11 +93,11 @@ class _Block(torch.autograd.Function):
         x, y1, mean1, inverse1, qkv, out, total, y2, mean2, inverse2, h, *rest = ctx.saved_tensors
         p, rest = Learned(*rest[: len(Learned._fields)]), rest[len(Learned._fields) :]
         kept, biases = tuple(rest[: ctx.kept]), rest[ctx.kept :]
-        end = ended_back(grad.contiguous(), Normed(total, y2, mean2, inverse2), h, ctx.keeps, p, how)
+        end = ended_back(grad.contiguous(), (total, y2, mean2, inverse2), h, ctx.keeps, p, how)
         dout = products.backward(products.rows(end.branch), p.out).view(*ctx.shape[:-1], -1)
         back = ctx.attend.backward(dout, qkv, out.view(dout.shape), kept, *biases)
         dqkv = back.qkv.reshape(x.shape[0], -1)
-        normed = Normed(x, y1, mean1, inverse1)
+        normed = woken((x, y1, mean1, inverse1), p.norm1, p.shift1, how)
         first = how.kernels.norm_backward(products.backward(products.rows(dqkv), p.qkv), normed, p.norm1, end.x)
         by_out, late = weight(end.branch, out), _late(p, ctx.attend)
         if late is not None:
@@ -98,7 +105,7 @@ class _Block(torch.autograd.Function):
         found = Learned(
             norm1=first.weight,
             shift1=first.bias,
-            qkv=weight(dqkv, y1),
+            qkv=weight(dqkv, normed.y),
             qkv_bias=None if p.qkv_bias is None else back.sums,
             out=by_out,
             **end.learned,
@@ -114,18 +121,35 @@ class EndGradients(NamedTuple):
     learned: dict[str, Tensor]
 
 
-def ended(x: Tensor, branch: Tensor, keeps: Keeps, p: Learned, how: How) -> tuple[Tensor, Normed, Tensor]:
+def waiting(normed: Normed, how: How) -> Waiting:
+    """What of a norm is kept for the way back."""
+    total, y, mean, inverse = normed
+    return total, None if how.again else y, mean, inverse
+
+
+def woken(kept: Waiting, weight: Tensor, shift: Tensor, how: How) -> Normed:
+    """A norm on the way back, made again where its output was not kept."""
+    total, y, mean, inverse = kept
+    return how.kernels.norm(total, weight, shift, how.epsilon) if y is None else Normed(total, y, mean, inverse)
+
+
+def ended(x: Tensor, branch: Tensor, keeps: Keeps, p: Learned, how: How) -> tuple[Tensor, Normed, Tensor | None]:
     """From the sum of eq. 2 on: the rows behind the block; for the way back the second norm and the hidden layer."""
     products = how.products
     second, y = products.add_norm(x, branch, keeps[0], p.norm2, p.shift2, how.epsilon)  # eq. 2
     h = products.forward(y, p.fc1, None)
     branch = products.forward(products.gelu(h, p.fc1_bias, how.form), p.fc2, p.fc2_bias)
     stream = second.total if how.second == "branch" else second.y
-    return how.kernels.add(stream, branch, keeps[1]), second, h  # eq. 3
+    return how.kernels.add(stream, branch, keeps[1]), second, None if how.again == "hidden" else h  # eq. 3
 
 
-def ended_back(grad: Tensor, second: Normed, h: Tensor, keeps: Keeps, p: Learned, how: How) -> EndGradients:
+def ended_back(grad: Tensor, kept: Waiting, h: Tensor | None, keeps: Keeps, p: Learned, how: How) -> EndGradients:
     k, products, (keep1, keep2) = how.kernels, how.products, keeps
+    if h is None:
+        second, y = products.norm(kept[0], p.norm2, p.shift2, how.epsilon)
+        h = products.forward(y, p.fc1, None)
+    else:
+        second = woken(kept, p.norm2, p.shift2, how)
     last = _part(grad, keep2)
     mlp, dh = products.gelu_backward(products.backward(products.rows(last), p.fc2), h, p.fc1_bias, how.form)
     if how.second == "branch":

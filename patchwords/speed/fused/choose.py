@@ -28,6 +28,7 @@ from patchwords.speed.fused.parts import Parts, fits, fits_eight, form, parts_of
 from patchwords.speed.fused.products import Products, Same
 from patchwords.speed.fused.window import fuse_windows
 from patchwords.speed.kernels.table import Kernels
+from patchwords.speed.recompute import Again
 
 SECOND: dict[type[Layer], Second] = {Block: "branch", StreamNormBlock: "stream"}
 
@@ -46,6 +47,7 @@ def fuse(
     dtype: torch.dtype,
     device: torch.device,
     narrow: Callable[[Kernels], Products] | None = None,
+    again: Again | None = None,
 ) -> Fused:
     """For training; the products of blocks that learn can be `narrow`er than the stream.
 
@@ -57,7 +59,7 @@ def fuse(
     narrowed = {block for block in fitting if fits_eight(block)} - _ends(module) if narrow else set()
     for block in fitting:
         attend = attends(block.attention, kernels, device)
-        how = How(kernels, dtype, Same(kernels, dtype), block.norm1.eps, form(block.mlp), SECOND[type(block)])
+        how = How(kernels, dtype, Same(kernels, dtype), block.norm1.eps, form(block.mlp), SECOND[type(block)], again)
         forward = _forward(block, attend, how)
         if narrow and block in narrowed:
             forward = _either(block, _forward(block, attend, replace(how, products=narrow(kernels))), forward)
@@ -66,8 +68,8 @@ def fuse(
         if (parts := parts_of(part)) and parts.blocks:
             fuse_embed(parts.embed, kernels, dtype)
             if parts.whole and parts.pool.front is not None:
-                vars(part)["read"] = _read(parts, parts.pool.front, kernels, dtype)
-    windows, of = fuse_windows(module, kernels, dtype)
+                vars(part)["read"] = _read(parts, last(parts.blocks[-1], parts.pool.front, kernels, dtype, again))
+    windows, of = fuse_windows(module, kernels, dtype, again)
     return Fused(len(fitting) + windows, len(blocks) + of, len(narrowed))
 
 
@@ -85,9 +87,8 @@ def _ends(module: nn.Module) -> set[nn.Module]:
     return {part for each in module.modules() if isinstance(each, Encoder) for part in each.blocks[-1].modules()}
 
 
-def _read(parts: Parts, front: int, kernels: Kernels, dtype: torch.dtype) -> Callable[[Tokens], Tensor]:
+def _read(parts: Parts, ends: Callable[[Tensor], Tensor]) -> Callable[[Tokens], Tensor]:
     """Eq. 2 to 4 where only the first tokens of the last layer are looked at."""
-    ends = last(parts.blocks[-1], front, kernels, dtype)
 
     def read(tokens: Tokens) -> Tensor:
         for layer in range(len(parts.encoder.blocks) - 1):

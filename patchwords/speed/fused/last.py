@@ -12,11 +12,24 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from patchwords.layers.block import Block
-from patchwords.speed.fused.block import How, Keeps, Learned, ended, ended_back, keep, parameters, weight, working
+from patchwords.speed.fused.block import (
+    How,
+    Keeps,
+    Learned,
+    ended,
+    ended_back,
+    keep,
+    parameters,
+    waiting,
+    weight,
+    woken,
+    working,
+)
 from patchwords.speed.fused.parts import form
 from patchwords.speed.fused.products import Same
-from patchwords.speed.kernels.norm import Normed, single
+from patchwords.speed.kernels.norm import single
 from patchwords.speed.kernels.table import Kernels
+from patchwords.speed.recompute import Again
 
 
 class _Last(torch.autograd.Function):
@@ -33,7 +46,7 @@ class _Last(torch.autograd.Function):
         branch = F.linear(out.view(-1, width), p.out, p.out_bias)
         done, second, h = ended(x[:, :front].reshape(-1, width).contiguous(), branch, keeps, p, how)
         ctx.how, ctx.keeps, ctx.front, ctx.heads = how, keeps, front, heads
-        ctx.save_for_backward(x, *first[1:], asks, q, kv, out, total, *second, h, *p)
+        ctx.save_for_backward(x, *waiting(first, how)[1:], asks, q, kv, out, total, *waiting(second, how), h, *p)
         return done.view(-1, front, width)
 
     @staticmethod
@@ -43,20 +56,20 @@ class _Last(torch.autograd.Function):
         x, y1, mean1, inverse1, asks, q, kv, out, total, between, y2, mean2, inverse2, h, *rest = ctx.saved_tensors
         p, width = Learned(*rest), x.shape[2]
         rows = grad.reshape(-1, width).contiguous()
-        end = ended_back(rows, Normed(between, y2, mean2, inverse2), h, ctx.keeps, p, how)
+        end = ended_back(rows, (between, y2, mean2, inverse2), h, ctx.keeps, p, how)
         dout = (end.branch @ p.out).view(q.shape)
         back = k.few_backward(dout, q, kv, out, total, ctx.heads)
         dkv, dq = back.kv.flatten(0, 1), back.q.flatten(0, 1)
         dy = (dkv @ p.qkv[width:]).view(x.shape)
         dy[:, :front] += (dq @ p.qkv[:width]).view(grad.shape)
-        normed = Normed(x.view(-1, width), y1, mean1, inverse1)
+        normed = woken((x.view(-1, width), y1, mean1, inverse1), p.norm1, p.shift1, how)
         first = k.norm_backward(dy.view(-1, width), normed, p.norm1, None)
         dx = first.x.view(x.shape)
         dx[:, :front] += end.x.view(grad.shape)
         found = Learned(
             norm1=first.weight,
             shift1=first.bias,
-            qkv=torch.cat([weight(dq, asks.flatten(0, 1)), weight(dkv, y1)]),
+            qkv=torch.cat([weight(dq, asks.flatten(0, 1)), weight(dkv, normed.y)]),
             qkv_bias=None if p.qkv_bias is None else _sums(dq, dout.flatten(0, 1)),
             out=weight(end.branch, out.view(-1, width)),
             **end.learned,
@@ -67,9 +80,11 @@ class _Last(torch.autograd.Function):
 _made: Callable[..., Tensor] = _Last.apply
 
 
-def last(block: Block, front: int, kernels: Kernels, dtype: torch.dtype) -> Callable[[Tensor], Tensor]:
+def last(
+    block: Block, front: int, kernels: Kernels, dtype: torch.dtype, again: Again | None
+) -> Callable[[Tensor], Tensor]:
     """The forward from (batch, tokens, width) to (batch, front, width)."""
-    how = How(kernels, dtype, Same(kernels, dtype), block.norm1.eps, form(block.mlp))
+    how = How(kernels, dtype, Same(kernels, dtype), block.norm1.eps, form(block.mlp), again=again)
     heads, drop = block.attention.heads, block.drop
 
     def forward(x: Tensor) -> Tensor:

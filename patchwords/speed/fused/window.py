@@ -19,6 +19,7 @@ from patchwords.speed.fused.parts import form
 from patchwords.speed.fused.products import Same
 from patchwords.speed.kernels.table import Kernels
 from patchwords.speed.kernels.windowed import WindowGradients, taken
+from patchwords.speed.recompute import Again
 
 Part = TypeVar("Part", bound=nn.Module)
 
@@ -61,12 +62,14 @@ class Within:
         return padded
 
 
-def fuse_windows(module: nn.Module, kernels: Kernels, dtype: torch.dtype) -> tuple[int, int]:
+def fuse_windows(
+    module: nn.Module, kernels: Kernels, dtype: torch.dtype, again: Again | None = None
+) -> tuple[int, int]:
     """For training; tells how many blocks were fused, and of how many."""
     blocks = [part for part in module.modules() if isinstance(part, WindowBlock)]
     fitting = [block for block in blocks if fits(block)]
     for block in fitting:
-        vars(block)["forward"] = fused_window(block, kernels, dtype)
+        vars(block)["forward"] = fused_window(block, kernels, dtype, again)
     if fitting:
         _fuse_between(module, kernels, dtype)
     return len(fitting), len(blocks)
@@ -94,12 +97,14 @@ def fits(block: WindowBlock) -> bool:
     )
 
 
-def fused_window(block: WindowBlock, kernels: Kernels, dtype: torch.dtype) -> Callable[[Tensor], Tensor]:
+def fused_window(
+    block: WindowBlock, kernels: Kernels, dtype: torch.dtype, again: Again | None
+) -> Callable[[Tensor], Tensor]:
     """The forward of a block."""
     projection, offsets = block.attention.qkv, block.attention.offsets
     assert isinstance(projection, nn.Linear)
     attend = Within(block.window, block.shift, projection, kernels.windowed, kernels.windowed_backward)
-    how = How(kernels, dtype, Same(kernels, dtype), block.norm1.eps, form(block.mlp))
+    how = How(kernels, dtype, Same(kernels, dtype), block.norm1.eps, form(block.mlp), again=again)
     made = fused((block.norm1, block.norm2), block.attention, block.mlp, block.drop, attend, how)
     return lambda x: made(x, bias_of(offsets))
 
