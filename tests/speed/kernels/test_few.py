@@ -43,7 +43,7 @@ def test_the_twin_computes_what_torch_does(case: Case, device: torch.device) -> 
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.bfloat16, 2e-2)])
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.bfloat16, 1e-2)])
 def test_the_kernels_compute_what_the_twins_do(
     case: Case, dtype: torch.dtype, tolerance: float, device: torch.device
 ) -> None:
@@ -54,7 +54,8 @@ def test_the_kernels_compute_what_the_twins_do(
     near(out, expected.out, tolerance)
     near(total, expected.total, 1e-5)
     found = few_triton.few_backward(grad, q, kv, out, total, case[3])
-    wanted = few_backward(grad.double(), q.double(), kv.double(), *expected, case[3])
+    # From the output as it was rounded: where one key has all the weight, little else is left of the gradient.
+    wanted = few_backward(grad.double(), q.double(), kv.double(), out.double(), total.double(), case[3])
     assert (found.q.dtype, found.kv.dtype) == (dtype, dtype)
     near(found.q, wanted.q, tolerance)
     near(found.kv, wanted.kv, tolerance)

@@ -65,7 +65,8 @@ def test_the_kernels_compute_what_the_twins_do(shape: tuple[int, int, int, int],
         near(out, expected.out, tolerance)
         near(total, expected.total, 1e-5)
         found = short_triton.short_backward(grad, qkv, out, total, shape[2])
-        wanted = short_backward(grad.double(), qkv.double(), *expected, shape[2])
+        # From the output as it was rounded: where one key has all the weight, little else is left of the gradient.
+        wanted = short_backward(grad.double(), qkv.double(), out.double(), total.double(), shape[2])
         assert found.qkv.dtype == dtype
         near(found.qkv, wanted.qkv, tolerance)
         near(found.sums, wanted.sums, tolerance)
