@@ -6,17 +6,15 @@ was stopped; `--minutes` stops it in good time. DATA is what `patchwords train` 
 
 import argparse
 import json
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.trainings import learn, perform
+
 WITHOUT_LABELS = ("masked-patch", "mae", "beit", "dino")
-LEAVE = 25.0  # seconds before the end in which everybody saves
+ON_A_GPU = {"precision": "bf16", "data.cache": "device"}
 
 
 @dataclass(frozen=True)
@@ -30,27 +28,26 @@ class Task:
 def pretrain(recipe: str, name: str) -> Callable[[str, Path], None]:
     def work(data: str, out: Path) -> None:
         change = {"objective.tokenizer": str(out / "tokenizer")} if recipe == "cifar/beit" else {}
-        learn(data, recipe, out / name, change)
+        learn(data, recipe, out / name, ON_A_GPU | change)
 
     return work
 
 
 def finetune(start: str) -> Callable[[str, Path], None]:
     def work(data: str, out: Path) -> None:
-        learn(
-            data, "cifar/finetune", out / f"tuned-{start}", {} if start == "scratch" else {"weights": str(out / start)}
-        )
+        change = {} if start == "scratch" else {"weights": str(out / start)}
+        learn(data, "cifar/finetune", out / f"tuned-{start}", ON_A_GPU | change)
 
     return work
 
 
 def distil(data: str, out: Path) -> None:
-    learn(data, "cifar/distill", out / "distilled", {"objective.teacher": str(out / "teacher")})
+    learn(data, "cifar/distill", out / "distilled", ON_A_GPU | {"objective.teacher": str(out / "teacher")})
 
 
 def simple(recipe: str, name: str) -> Callable[[str, Path], None]:
     def work(data: str, out: Path) -> None:
-        learn(data, recipe, out / name, {})
+        learn(data, recipe, out / name, ON_A_GPU)
 
     return work
 
@@ -94,50 +91,6 @@ TASKS: dict[str, Task] = {
 }
 
 
-def learn(data: str, recipe: str, run: Path, change: dict[str, Any]) -> None:
-    """A training run, or what is left of it."""
-    from patchwords.training.train import train
-
-    if (run / "recipe.toml").exists():
-        train(resume=run)
-    else:
-        train(
-            data, recipe=recipe, change={"precision": "bf16", "data.cache": "device", "minutes": 0.5} | change, out=run
-        )
-
-
-def run_all(data: str, out: Path, together: int, minutes: float, only: list[str]) -> None:
-    """Every task in a process of its own, so many at a time."""
-    end = time.monotonic() + 60 * minutes
-    wanted = only or list(TASKS)
-    done = {name for name in TASKS if (out / f"{name}.done").exists()}
-    running: dict[str, subprocess.Popen[bytes]] = {}
-    while time.monotonic() < end - LEAVE and (running or any(_is_ready(name, done, running) for name in wanted)):
-        for name in wanted:
-            if len(running) < together and _is_ready(name, done, running):
-                running[name] = _started(name, data, out)
-        time.sleep(0.5)
-        for name in [name for name, process in running.items() if process.poll() is not None]:
-            code = running.pop(name).returncode
-            print(f"{time.strftime('%H:%M:%S')} {name}: {'done' if code == 0 else f'left with {code}'}", flush=True)
-            done.add(name)  # what failed is not tried again
-            if code == 0:
-                (out / f"{name}.done").touch()
-    for process in running.values():
-        process.send_signal(signal.SIGTERM)
-    for process in running.values():
-        process.wait()
-
-
-def _is_ready(name: str, done: set[str], running: dict[str, Any]) -> bool:
-    return name not in done and name not in running and all(other in done for other in TASKS[name].after)
-
-
-def _started(name: str, data: str, out: Path) -> "subprocess.Popen[bytes]":
-    words = [sys.executable, "-u", "-m", "benchmarks.learning", data, "--out", str(out), "--task", name]
-    return subprocess.Popen(words, stdout=(out / f"{name}.log").open("ab"), stderr=subprocess.STDOUT)
-
-
 def rows(out: Path) -> dict[str, Any]:
     """What was found, by task."""
     found: dict[str, Any] = {}
@@ -164,7 +117,15 @@ def main() -> None:
     if given.task:
         TASKS[given.task].work(given.data, given.out)
         return
-    run_all(given.data, given.out, given.together, given.minutes, [name for name in given.only.split(",") if name])
+    wanted = [name for name in given.only.split(",") if name] or list(TASKS)
+    module = ["-m", "benchmarks.learning", given.data, "--out", str(given.out), "--task"]
+    perform(
+        {name: TASKS[name].after for name in wanted},
+        {name: [*module, name] for name in wanted},
+        given.out,
+        together=given.together,
+        minutes=given.minutes,
+    )
     (given.out / "rows.json").write_text(json.dumps(rows(given.out), indent=2) + "\n")
 
 
