@@ -28,7 +28,7 @@ def killed(run: Path, launch: Callable, begin: Callable, seconds: float, workers
         if not (run / "recipe.toml").exists() and run.exists():  # not begun: there is nothing to go on from
             shutil.rmtree(run)
         process = launch(*begin(run), "--set", f"data.workers={workers}")
-        time.sleep(chance.uniform(0, seconds))
+        time.sleep(chance.uniform(0, seconds * 1.1**kills))  # longer and longer: a busy machine gets there too
         process.send(signal.SIGKILL)
         code = process.wait()
         if code == 0:
