@@ -108,7 +108,7 @@ def _shape(told: Mapping[str, Any]) -> str:
 def _traced(call: Call, asked: Asked) -> list[dict[str, Any]]:
     with TemporaryDirectory() as folder:
         place = Path(folder) / "trace.json"
-        with torch.profiler.profile(activities=[ACTIVITIES[asked.device.type]]) as looks:
+        with torch.profiler.profile(activities=[ACTIVITIES[asked.device.type]], acc_events=True) as looks:
             for number in range(asked.steps):
                 call(number)
             finish(asked.device)

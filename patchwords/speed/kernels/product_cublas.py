@@ -1,9 +1,9 @@
 """Products by cuBLASLt with the fastest of the algorithms that it offers; torch takes the first.
 
 The library says which algorithms fit and guesses an order. For products of very many rows the guess costs up to a fifth
-of the time on an H200, so the first product of a shape measures them all. Another run may so choose another one, whose
-last bits are others: where determinism is asked for, and while a graph is recorded, the guess is taken. None of the
-algorithms asks for memory of its own, so none of them adds with atomics either.
+of the time on an H200, so the first product of a shape measures them all, and torch's product beside them. Another run
+may so choose another one, whose last bits are others: where determinism is asked for, and while a graph is recorded,
+the guess is taken. None of the algorithms asks for memory of its own, so none of them adds with atomics either.
 
 cuBLASLt thinks in columns: what lies here as (rows, width) is its matrix (width, rows).
 """
@@ -12,9 +12,10 @@ import ctypes
 import logging
 import statistics
 import weakref
+from collections.abc import Callable
 from ctypes import POINTER, byref, c_float, c_int, c_int64, c_size_t, c_uint64, c_void_p, sizeof
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -27,8 +28,9 @@ logger = logging.getLogger("patchwords")
 
 MANY = 4096  # rows: of fewer, a product is over before it matters how it is made
 MOST = 16  # algorithms that are asked for
-CALLS, ROUNDS = 3, 3  # of an algorithm that is measured
+CALLS, ROUNDS = 3, 3  # of a way that is measured
 ALIGNED = 256  # bytes: where the library may assume that a matrix begins
+TORCH = "torch"  # begins the names of its ways
 
 # From cublasLt.h; the same in CUDA 12 and 13.
 SINGLE, SIXTEEN = 0, 14  # cudaDataType: CUDA_R_32F and CUDA_R_16BF
@@ -141,76 +143,82 @@ class Wanted(NamedTuple):
         return f"({self.rows}, {self.deep}) to ({self.rows}, {self.out}), {sides}"
 
 
+class Told(NamedTuple):
+    """What the library knows of a product: its descriptor, and the layouts of the matrix, the rows and the result."""
+
+    descriptor: c_void_p
+    matrix: c_void_p
+    rows: c_void_p
+    result: c_void_p
+
+
+class Way(NamedTuple):
+    """How a product can be made: y, from x, a matrix and perhaps a bias."""
+
+    name: str
+    make: Callable[[Tensor, Tensor, Tensor, Tensor | None], None]
+
+
+Laid = Callable[[Tensor], Tensor]  # a matrix as a way reads it
+
+
 @dataclass(eq=False)
 class Made:
-    """A product as the library makes it: its algorithms, and the one that is taken."""
+    """A product, the ways to make it, and the one that is taken."""
 
     wanted: Wanted
-    descriptor: c_void_p = field(default_factory=c_void_p, init=False)
-    layouts: tuple[c_void_p, c_void_p, c_void_p] = field(init=False)  # of the matrix, the rows and the result
-    algorithms: list[Any] = field(init=False)  # in the order that the library guesses
+    ways: list[Way] = field(init=False)  # the library's guess first; none, if it has no algorithm
     best: int | None = field(default=None, init=False)
     lock: Lock = field(default_factory=Lock, init=False)  # a descriptor knows one bias at a time
 
     def __post_init__(self) -> None:
         wanted = self.wanted
-        _call("cublasLtMatmulDescCreate", byref(self.descriptor), SUMS_IN_SINGLE, SINGLE)
-        self._set(TRANSPOSED_FIRST, c_int(not wanted.back))
-        self._set(EPILOGUE, c_int(WITH_BIAS if wanted.biased else 1))
-        sides = (wanted.out, wanted.deep) if wanted.back else (wanted.deep, wanted.out)
-        self.layouts = (
-            _layout(*sides, sides[0]),
-            _layout(wanted.deep, wanted.rows, wanted.deep),
-            _layout(wanted.out, wanted.rows, wanted.apart),
-        )
-        weakref.finalize(self, _freed, _library(), self.descriptor, self.layouts).atexit = False
-        self.algorithms = _algorithms(wanted.device, self.descriptor, self.layouts)
+        lying = [(wanted, "as it lies", _same)]
+        if wanted.back:  # a copy the other way round is little work beside so many rows, and may be read faster
+            lying.append((wanted._replace(back=False), "turned", _turned))
+        self.ways = [way for each in lying for way in self._of_library(*each)]
+        if self.ways:
+            self.ways += [Way(f"{TORCH}, {name}", partial(_by_torch, each, laid)) for each, name, laid in lying]
 
     def __call__(self, y: Tensor, x: Tensor, matrix: Tensor, bias: Tensor | None) -> None:
         with torch.cuda.device(self.wanted.device), self.lock:
-            if bias is not None:
-                self._set(BIAS, c_void_p(bias.data_ptr()))
-            self._make(self._chosen(x, matrix, y), x, matrix, y)
+            self.ways[self._chosen(y, x, matrix, bias)].make(y, x, matrix, bias)
 
-    def _chosen(self, x: Tensor, matrix: Tensor, y: Tensor) -> int:
+    def _of_library(self, wanted: Wanted, name: str, laid: Laid) -> list[Way]:
+        """One for each algorithm, in the order that the library guesses."""
+        told = _told(wanted)
+        weakref.finalize(self, _freed, _library(), told).atexit = False
+        found = _algorithms(wanted.device, told)
+        every = (partial(_by_library, wanted.device, told, each, laid) for each in found)
+        return [Way(f"algorithm {number} of {len(found)}, {name}", make) for number, make in enumerate(every)]
+
+    def _chosen(self, *given: Any) -> int:
         if torch.are_deterministic_algorithms_enabled():
             return 0
         if self.best is None:
             if torch.cuda.is_current_stream_capturing():
                 return 0
-            times = [[self._timed(each, x, matrix, y) for each in range(len(self.algorithms))] for _ in range(ROUNDS)]
+            times = [[self._timed(way, *given) for way in self.ways] for _ in range(ROUNDS)]
             self.best = quickest(times)
-            guess, best = (1e3 * statistics.median(one[each] for one in times) for each in (0, self.best))
-            said = "%s: algorithm %d of %d takes %.0f us, the guess %.0f"
-            logger.debug(said, self.wanted, self.best, len(self.algorithms), best, guess)
+            medians = [1e3 * statistics.median(column) for column in zip(*times, strict=True)]
+            by_torch = min(took for took, way in zip(medians, self.ways, strict=True) if way.name.startswith(TORCH))
+            said = "%s: %s takes %.0f us, the guess %.0f, torch %.0f"
+            logger.debug(said, self.wanted, self.ways[self.best].name, medians[self.best], medians[0], by_torch)
         return self.best
 
-    def _timed(self, each: int, x: Tensor, matrix: Tensor, y: Tensor) -> float:
+    def _timed(self, way: Way, *given: Any) -> float:
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        self._make(each, x, matrix, y)
+        way.make(*given)
         start.record()
         for _ in range(CALLS):
-            self._make(each, x, matrix, y)
+            way.make(*given)
         end.record()
         end.synchronize()
         return start.elapsed_time(end) / CALLS
 
-    def _make(self, each: int, x: Tensor, matrix: Tensor, y: Tensor) -> None:
-        one, zero = c_float(1.0), c_float(0.0)
-        of_matrix, of_rows, of_result = self.layouts
-        given = matrix.data_ptr(), of_matrix, x.data_ptr(), of_rows
-        result = y.data_ptr(), of_result, y.data_ptr(), of_result
-        stream = torch.cuda.current_stream(self.wanted.device).cuda_stream
-        algorithm = byref(self.algorithms[each])
-        sums = byref(one), *given, byref(zero), *result
-        _call("cublasLtMatmul", _handle(self.wanted.device), self.descriptor, *sums, algorithm, None, 0, stream)
-
-    def _set(self, attribute: int, value: Any) -> None:
-        _call("cublasLtMatmulDescSetAttribute", self.descriptor, attribute, byref(value), sizeof(value))
-
 
 def quickest(times: list[list[float]]) -> int:
-    """The algorithm that took least, of rounds in which each was measured; the library's guess wins a tie."""
+    """The way that took least, of rounds in which each was measured; the library's guess wins a tie."""
     medians = [statistics.median(column) for column in zip(*times, strict=True)]
     return medians.index(min(medians))
 
@@ -219,7 +227,7 @@ def quickest(times: list[list[float]]) -> int:
 def offered(wanted: Wanted) -> Made | None:
     """How the library makes it; None, once with a line in the log, where it has no algorithm."""
     made = Made(wanted)
-    if made.algorithms:
+    if made.ways:
         return made
     logger.warning("cuBLASLt has no algorithm for a product of %s: torch makes it", wanted)
     return None
@@ -231,14 +239,68 @@ def _wanted(x: Tensor, matrix: Tensor, bias: Tensor | None, apart: int = 0) -> W
     return Wanted(x.device, x.shape[0], out, deep, apart or out, back=False, biased=bias is not None)
 
 
-def _algorithms(device: torch.device, descriptor: c_void_p, layouts: tuple[c_void_p, c_void_p, c_void_p]) -> list[Any]:
+def _same(matrix: Tensor) -> Tensor:
+    return matrix
+
+
+def _turned(matrix: Tensor) -> Tensor:
+    return matrix.T.contiguous()
+
+
+def _by_torch(wanted: Wanted, laid: Laid, y: Tensor, x: Tensor, matrix: Tensor, bias: Tensor | None) -> None:
+    by = laid(matrix) if wanted.back else laid(matrix).T
+    if bias is None:
+        torch.mm(x, by, out=y)
+    else:
+        torch.addmm(bias, x, by, out=y)
+
+
+def _by_library(
+    device: torch.device,
+    told: Told,
+    algorithm: Any,
+    laid: Laid,
+    y: Tensor,
+    x: Tensor,
+    matrix: Tensor,
+    bias: Tensor | None,
+) -> None:
+    if bias is not None:
+        _set(told.descriptor, BIAS, c_void_p(bias.data_ptr()))
+    one, zero, matrix = c_float(1.0), c_float(0.0), laid(matrix)
+    given = matrix.data_ptr(), told.matrix, x.data_ptr(), told.rows
+    result = y.data_ptr(), told.result, y.data_ptr(), told.result
+    stream = torch.cuda.current_stream(device).cuda_stream
+    sums = byref(one), *given, byref(zero), *result
+    _call("cublasLtMatmul", _handle(device), told.descriptor, *sums, byref(algorithm), None, 0, stream)
+
+
+def _told(wanted: Wanted) -> Told:
+    descriptor = c_void_p()
+    _call("cublasLtMatmulDescCreate", byref(descriptor), SUMS_IN_SINGLE, SINGLE)
+    _set(descriptor, TRANSPOSED_FIRST, c_int(not wanted.back))
+    _set(descriptor, EPILOGUE, c_int(WITH_BIAS if wanted.biased else 1))
+    sides = (wanted.out, wanted.deep) if wanted.back else (wanted.deep, wanted.out)
+    return Told(
+        descriptor,
+        _layout(*sides, sides[0]),
+        _layout(wanted.deep, wanted.rows, wanted.deep),
+        _layout(wanted.out, wanted.rows, wanted.apart),
+    )
+
+
+def _set(descriptor: c_void_p, attribute: int, value: Any) -> None:
+    _call("cublasLtMatmulDescSetAttribute", descriptor, attribute, byref(value), sizeof(value))
+
+
+def _algorithms(device: torch.device, told: Told) -> list[Any]:
     """Those that need no memory of their own."""
     preference, none = c_void_p(), c_size_t(0)
     found, count = (Found * MOST)(), c_int(0)
     _call("cublasLtMatmulPreferenceCreate", byref(preference))
     try:
         _call("cublasLtMatmulPreferenceSetAttribute", preference, WORKSPACE, byref(none), sizeof(none))
-        sought = (descriptor, *layouts, layouts[2], preference, MOST, found, byref(count))
+        sought = (*told, told.result, preference, MOST, found, byref(count))
         _call("cublasLtMatmulAlgoGetHeuristic", _handle(device), *sought, but=UNSUPPORTED)
     finally:
         _call("cublasLtMatmulPreferenceDestroy", preference)
@@ -251,9 +313,9 @@ def _layout(height: int, width: int, apart: int) -> c_void_p:
     return layout
 
 
-def _freed(library: ctypes.CDLL, descriptor: c_void_p, layouts: tuple[c_void_p, ...]) -> None:
-    library.cublasLtMatmulDescDestroy(descriptor)
-    for layout in layouts:
+def _freed(library: ctypes.CDLL, told: Told) -> None:
+    library.cublasLtMatmulDescDestroy(told.descriptor)
+    for layout in told[1:]:
         library.cublasLtMatrixLayoutDestroy(layout)
 
 

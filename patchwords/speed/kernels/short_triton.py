@@ -56,7 +56,7 @@ def _numbers(at, first, tokens, SIZE: tl.constexpr):
 def _forward(
     qkv_at, out_at, total_at, scale,
     TOKENS: tl.constexpr, HEADS: tl.constexpr, WIDTH: tl.constexpr,
-    BLOCKS: tl.constexpr, BLOCK: tl.constexpr, TAIL: tl.constexpr, STAGES: tl.constexpr,
+    BLOCKS: tl.constexpr, BLOCK: tl.constexpr, TAIL: tl.constexpr,
 ):  # fmt: skip
     """Block after block of queries; all logits of a block are made before the first weight, so no sum is rescaled.
 
@@ -74,9 +74,11 @@ def _forward(
     for j in tl.static_range(PARTS):
         ks = ks + (_part(k_at, j, TOKENS, BLOCKS, BLOCK, TAIL, 3 * ACROSS, WIDTH),)
         vs = vs + (_part(v_at, j, TOKENS, BLOCKS, BLOCK, TAIL, 3 * ACROSS, WIDTH),)
-    for first in tl.range(tl.program_id(1) * BLOCK, TOKENS, tl.num_programs(1) * BLOCK, num_stages=STAGES):
-        q = _rows(q_at, first, TOKENS, BLOCK, 3 * ACROSS, WIDTH)
-        q = (q * scale).to(q.dtype)  # a power of two rounds nothing; and what was worked on stays in registers
+    begin, step = tl.program_id(1) * BLOCK, tl.num_programs(1) * BLOCK
+    coming = _rows(q_at, begin, TOKENS, BLOCK, 3 * ACROSS, WIDTH)
+    for first in tl.range(begin, TOKENS, step, num_stages=1):
+        q = (coming * scale).to(coming.dtype)  # a power of two rounds nothing; what was worked on stays in registers
+        coming = _rows(q_at, first + step, TOKENS, BLOCK, 3 * ACROSS, WIDTH)  # on their way meanwhile
         high = tl.full((BLOCK,), -float("inf"), dtype=tl.float32)
         logits = ()
         for j in tl.static_range(PARTS):
@@ -167,7 +169,7 @@ def _backward(
     # Weights of a query sum to one, so the sum of dv is that of the output's gradient, and that of dk is nothing.
     tl.store(sums_at + ACROSS, tl.zeros((WIDTH,), dtype=tl.float32))
     tl.store(sums_at + 2 * ACROSS, from_dx)
-    for first in tl.range(0, TOKENS, BLOCK, num_stages=STAGES):
+    for first in tl.range(0, TOKENS, BLOCK, num_stages=1):
         k = _rows(k_at, first, TOKENS, BLOCK, 3 * ACROSS, WIDTH)
         v = _rows(v_at, first, TOKENS, BLOCK, 3 * ACROSS, WIDTH)
         ones = _ones(first + tl.arange(0, BLOCK) < TOKENS, KIND)
@@ -214,8 +216,9 @@ def short(qkv: Tensor, heads: int) -> Attended:
     constants = _constants(qkv, heads)
     shares = triton.cdiv(tokens, BLOCK) if batch * heads <= LONELY else 1
     _forward[(batch * heads, shares)](
-        qkv, out, total, constants["WIDTH"] ** -0.5, **constants, num_warps=4, maxnreg=168
-    )  # three programs on a multiprocessor
+        qkv, out, total, constants["WIDTH"] ** -0.5, **constants, num_warps=4,
+        maxnreg=168 if shares == 1 else None,  # of many programs there are three on a multiprocessor
+    )  # fmt: skip
     return Attended(out, total)
 
 
@@ -225,9 +228,10 @@ def short_backward(grad: Tensor, qkv: Tensor, out: Tensor, total: Tensor, heads:
     dqkv = torch.empty_like(qkv)
     sums = torch.empty(batch, qkv.shape[-1], dtype=torch.float32, device=qkv.device)
     constants = _constants(qkv, heads)
+    stages = 3 if qkv.shape[1] <= LONG else 1  # of two, a block is asked for behind the work on the one before it
     _backward[(batch * heads,)](
         grad, qkv, out, total, torch.empty_like(total), dqkv, sums, constants["WIDTH"] ** -0.5,
-        **constants, num_warps=4,
+        **constants, STAGES=stages, num_warps=4,
     )  # fmt: skip
     return ShortGradients(dqkv, summed(sums))
 
@@ -238,5 +242,4 @@ def _constants(qkv: Tensor, heads: int) -> dict[str, int]:
     return {
         "TOKENS": tokens, "HEADS": heads, "WIDTH": qkv.shape[2] // (3 * heads),
         "BLOCKS": tokens // BLOCK + (rest > TAIL), "BLOCK": BLOCK, "TAIL": TAIL if 0 < rest <= TAIL else 0,
-        "STAGES": 2 if tokens <= LONG else 1,
     }  # fmt: skip

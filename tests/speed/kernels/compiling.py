@@ -1,9 +1,11 @@
-"""Compiles every kernel of Triton's for a GPU that is not there, and prints which: a program of its own.
+"""Compiles every kernel of Triton's for a GPU that is not there, and tells of each what the compiler made of it.
 
-Interpreted, a kernel may do what no GPU can. Whether it can is known to the compiler, which needs no GPU.
+A program of its own. Interpreted, a kernel may do what no GPU can. Whether it can is known to the compiler, which needs
+no GPU.
 """
 
 import json
+import re
 from typing import Any
 
 import numpy as np
@@ -28,7 +30,9 @@ from patchwords.speed.kernels import (
 )
 
 HOPPER = GPUTarget("cuda", 90, 32)
-COMPILED: set[tuple[str, str]] = set()
+SHARED, BESIDES = 228 << 10, 1 << 10  # bytes of memory that a multiprocessor's programs share; and what each takes more
+WAITS = re.compile(r"async_wait [^{]*\{num = (\d+)")  # while so many copies that were asked for later are on their way
+COMPILED: dict[str, dict[str, int]] = {}
 LAUNCH = JITFunction.run
 
 
@@ -49,7 +53,10 @@ def compiled(kernel: Any, *arguments: Any, grid: Any, warmup: bool, **settings: 
     """Instead of a launch."""
     made = LAUNCH(kernel, *arguments, grid=grid, warmup=True, **settings)
     assert made.asm["cubin"]
-    COMPILED.add((kernel.fn.__module__.rpartition(".")[2], kernel.fn.__name__))
+    told = COMPILED.setdefault(f"{kernel.fn.__module__.rpartition('.')[2]}.{kernel.fn.__name__}", {})
+    room = SHARED // (made.metadata.shared + BESIDES)
+    told["programs"] = min(room, told.get("programs", room))
+    told["ahead"] = max([told.get("ahead", 0), *map(int, WAITS.findall(made.asm["ttgir"]))])
     return made
 
 
@@ -117,7 +124,7 @@ def main() -> None:
     windows()
     eight()
     pictures()
-    print(json.dumps(sorted(COMPILED)))
+    print(json.dumps(COMPILED))
 
 
 if __name__ == "__main__":

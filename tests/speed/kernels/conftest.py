@@ -8,6 +8,7 @@ import torch
 from patchwords.speed.kernels.norm import EightRows
 
 Same = Callable[[EightRows, EightRows], None]
+STEP = 32.0  # between the largest numbers of eight bits: in a short row one that is moved is much of it
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ def same_eight(device: torch.device) -> Same:
             asked = (expected.rows.view(torch.uint8) & 7 != 0) & (other.abs() > 2**-6)
             one, other = one * asked, other * asked
         assert torch.isfinite(one).all()
-        assert ((one - other).norm(dim=1) <= 0.05 * other.norm(dim=1)).all()
+        assert ((one - other).norm(dim=1) <= 0.05 * other.norm(dim=1) + STEP).all()
 
     return same
 

@@ -16,17 +16,40 @@ HERE = Path(__file__).resolve()
 PACKAGE = HERE.parents[3] / "patchwords"
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU: the kernels run on it")
-def test_every_kernel_compiles_for_a_gpu(tmp_path: Path) -> None:
-    launched = {
-        (file.stem, kernel)
-        for file in PACKAGE.rglob("*_triton.py")
-        for kernel in re.findall(r"^ *(_\w+)\[\(?\w+", file.read_text("utf-8"), re.MULTILINE)
-    }
-    assert len(launched) >= 15
-    environment = os.environ | {"TRITON_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(PACKAGE.parent)}
+pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU: the kernels run on it")
+Compiled = dict[str, dict[str, int]]
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Compiled:
+    """What the compiler made of every kernel."""
+    place = tmp_path_factory.mktemp("compiled")
+    environment = os.environ | {"TRITON_CACHE_DIR": str(place), "PYTHONPATH": str(PACKAGE.parent)}
     del environment["TRITON_INTERPRET"]
     words = [sys.executable, str(HERE.with_name("compiling.py"))]
     done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
-    assert set(map(tuple, json.loads(done.stdout))) == launched
+    found: Compiled = json.loads(done.stdout)
+    return found
+
+
+def test_every_kernel_compiles_for_a_gpu(compiled: Compiled) -> None:
+    launched = {
+        f"{file.stem}.{kernel}"
+        for file in PACKAGE.rglob("*_triton.py")
+        for kernel in re.findall(r"^ *(_\w+)\[\(?\w+", file.read_text("utf-8"), re.MULTILINE)
+    }
+    assert len(launched) >= 15
+    assert compiled.keys() == launched
+    assert all(told["programs"] for told in compiled.values())
+
+
+def test_programs_of_attention_share_a_multiprocessor(compiled: Compiled) -> None:
+    assert compiled["short_triton._forward"]["programs"] >= 3
+    assert compiled["short_triton._backward"]["programs"] >= 2
+
+
+@pytest.mark.parametrize("kernel", ["short_triton._backward", "windowed_triton._forward"])
+def test_what_is_loaded_ahead_is_on_its_way_while_a_program_works(kernel: str, compiled: Compiled) -> None:
+    """Of two stages the next block is asked for behind the work on this one, and waited for at once."""
+    assert compiled[kernel]["ahead"] > 0

@@ -27,6 +27,13 @@ def test_a_matrix_is_turned(
     same_eight(found, plain.turned(matrix))
 
 
+def test_a_number_halfway_between_two_may_become_either(
+    device: torch.device, same_eight: Callable[[EightRows, EightRows], None]
+) -> None:
+    matrix = torch.tensor([[-4.954636096954346e-07], [-1.996755599975586e-06], [1.4975666999816895e-06]], device=device)
+    same_eight(eight_triton.turned(matrix), plain.turned(matrix))
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="the library's product with these scales is for GPUs")
 @pytest.mark.parametrize("biased", [True, False])
 def test_the_library_computes_what_the_plain_product_does(biased: bool, device: torch.device) -> None:

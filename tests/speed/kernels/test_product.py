@@ -13,7 +13,7 @@ from torch import Tensor
 
 from patchwords.speed.kernels import product as plain
 from patchwords.speed.kernels import product_cublas
-from patchwords.speed.kernels.product_cublas import MANY, UNSUPPORTED, Found, Made, Wanted, quickest, taken
+from patchwords.speed.kernels.product_cublas import MANY, TORCH, UNSUPPORTED, Found, Made, Wanted, quickest, taken
 
 on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="cuBLASLt is for GPUs")
 SHAPES = [(MANY, 64, 192), (MANY + 8, 768, 2304), (2 * MANY, 256, 96)]  # rows, width, out
@@ -167,7 +167,9 @@ def library(monkeypatch: pytest.MonkeyPatch) -> Library:
 
 
 def measured(made: Made, monkeypatch: pytest.MonkeyPatch, *seconds: float) -> None:
-    monkeypatch.setattr(made, "_timed", lambda each, *given: seconds[each])
+    """By the library's algorithms and by torch."""
+    told = dict(zip((way.name for way in made.ways), seconds, strict=True))
+    monkeypatch.setattr(made, "_timed", lambda way, *given: told[way.name])
 
 
 def multiplied(made: Made) -> None:
@@ -179,19 +181,63 @@ def test_what_measured_fastest_is_taken_and_not_measured_again(
     library: Library, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     made = Made(WANTED)
-    measured(made, monkeypatch, 3.0, 2.0, 9.0)
+    measured(made, monkeypatch, 3.0, 2.0, 9.0, 4.0)
     with caplog.at_level(logging.DEBUG, "patchwords"):
         multiplied(made)
-    assert "(4096, 64) to (4096, 192), with a bias: algorithm 1 of 3 takes 2000 us, the guess 3000" in caplog.text
-    measured(made, monkeypatch, 1.0, 2.0, 3.0)
+    said = "with a bias: algorithm 1 of 3, as it lies takes 2000 us, the guess 3000, torch 4000"
+    assert f"(4096, 64) to (4096, 192), {said}" in caplog.text
+    measured(made, monkeypatch, 1.0, 2.0, 3.0, 0.0)
     multiplied(made)
     assert library.made == [1, 1]
+
+
+@pytest.mark.parametrize("biased", [True, False])
+@pytest.mark.parametrize("back", [True, False])
+def test_where_torch_is_faster_than_every_algorithm_it_makes_the_product(
+    back: bool, biased: bool, library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Into the very rows that were asked for, beside which others lie."""
+    x, matrix, bias, _ = drawn(MANY, 64, 192, torch.device("cpu"))
+    made = Made(WANTED._replace(back=back, biased=biased, apart=200))
+    for way in (way for way in made.ways if way.name.startswith(TORCH)):
+        monkeypatch.setattr(made, "best", None)
+        monkeypatch.setattr(made, "_timed", lambda each, *given, least=way: float(each is not least))
+        whole = torch.zeros(MANY, 200, dtype=torch.bfloat16)
+        made(whole[:, :192], x, matrix.T.contiguous() if back else matrix, bias if biased else None)
+        near(whole[:, :192], plain.product(x.double(), matrix.double(), bias.double() if biased else None))
+        assert not whole[:, 192:].any()
+    assert not library.made
+
+
+def test_the_way_back_may_take_a_matrix_that_was_turned(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    x, matrix, _, y = drawn(MANY, 64, 192, torch.device("cpu"))
+    made = Made(WANTED._replace(back=True, biased=False))
+    assert [way.name for way in made.ways] == [
+        *(f"algorithm {number} of 3, as it lies" for number in range(3)),
+        *(f"algorithm {number} of 3, turned" for number in range(3)),
+        "torch, as it lies",
+        "torch, turned",
+    ]
+    read: list[list[float]] = []
+
+    def seen(name: str, *given: Any, but: int = 0) -> None:
+        if name == "cublasLtMatmul":
+            numbers = (ctypes.c_uint16 * matrix.numel()).from_address(given[3])
+            read.append(torch.tensor(list(numbers), dtype=torch.uint16).view(torch.bfloat16).tolist())
+
+    given = matrix.T.contiguous()  # (64, 192), as a gradient's matrix lies
+    measured(made, monkeypatch, 3.0, 3.0, 3.0, 3.0, 2.0, 3.0, 3.0, 3.0)
+    monkeypatch.setattr(product_cublas, "_call", seen)
+    made(y, x, given, None)
+    assert read == [matrix.flatten().tolist()]
+    sides = [each[2:] for each in library.named("cublasLtMatrixLayoutCreate")]
+    assert sides[3:] == [(64, 192, 64), (64, MANY, 64), (192, MANY, 192)]
 
 
 def test_where_bits_must_stay_nothing_is_measured(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not even what another run in the same process has measured counts."""
     made = Made(WANTED)
-    measured(made, monkeypatch, 3.0, 2.0, 9.0)
+    measured(made, monkeypatch, 3.0, 2.0, 9.0, 4.0)
     for wanted in (True, False, True):
         torch.use_deterministic_algorithms(wanted)
         multiplied(made)
@@ -200,7 +246,7 @@ def test_where_bits_must_stay_nothing_is_measured(library: Library, monkeypatch:
 
 def test_a_graph_is_recorded_with_what_is_known(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     made = Made(WANTED)
-    measured(made, monkeypatch, 3.0, 2.0, 9.0)
+    measured(made, monkeypatch, 3.0, 2.0, 9.0, 4.0)
     for captures in (True, False, True):
         monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda captures=captures: captures)
         multiplied(made)
@@ -222,7 +268,7 @@ def test_the_library_is_told_where_everything_lies(library: Library) -> None:
     library.calls.clear()
     Made(WANTED._replace(back=True, biased=False, apart=576))
     sides = [given[2:] for given in library.named("cublasLtMatrixLayoutCreate")]
-    assert sides == [(192, 64, 192), (64, MANY, 64), (192, MANY, 576)]
+    assert sides[:3] == [(192, 64, 192), (64, MANY, 64), (192, MANY, 576)]
 
 
 def test_what_was_asked_for_is_given_back(library: Library) -> None:
