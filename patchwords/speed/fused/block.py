@@ -4,7 +4,9 @@ Kept are the block's input, both norms' outputs, qkv, attention's output, the st
 hidden layer before its bias and GELU, which are made again on the way back by the kernel that finds the slope: twelve
 times the stream. Without the norms' outputs it is ten times, without the hidden layer six: `again` says what is made
 again, from what it was made of before. Weights are masters in single precision: the matrices work with rounded copies,
-and their gradients come out unrounded. In which numbers the products are made is a part of its own (`products`).
+and their gradients come out unrounded. In which numbers the products are made is a part of its own (`products`), but
+for those that sum over rows, the gradients of matrices: in eight bits both sides would be rounded again, with scales
+along the other axis.
 """
 
 from collections.abc import Callable
@@ -99,13 +101,13 @@ class _Block(torch.autograd.Function):
         dqkv = back.qkv.reshape(x.shape[0], -1)
         normed = woken((x, y1, mean1, inverse1), p.norm1, p.shift1, how)
         first = how.kernels.norm_backward(products.backward(products.rows(dqkv), p.qkv), normed, p.norm1, end.x)
-        by_out, late = weight(end.branch, out), _late(p, ctx.attend)
+        by_out, late = how.kernels.product_sums(end.branch, out), _late(p, ctx.attend)
         if late is not None:
             by_out.addr_(end.learned["out_bias"], late.to(by_out.dtype))
         found = Learned(
             norm1=first.weight,
             shift1=first.bias,
-            qkv=weight(dqkv, normed.y),
+            qkv=how.kernels.product_sums(dqkv, normed.y),
             qkv_bias=None if p.qkv_bias is None else back.sums,
             out=by_out,
             **end.learned,
@@ -162,9 +164,9 @@ def ended_back(grad: Tensor, kept: Waiting, h: Tensor | None, keeps: Keeps, p: L
         "norm2": middle.weight,
         "shift2": middle.bias,
         "out_bias": middle.branched,
-        "fc1": weight(mlp.h, second.y),
+        "fc1": k.product_sums(mlp.h, second.y),
         "fc1_bias": mlp.bias,
-        "fc2": weight(last, mlp.a),
+        "fc2": k.product_sums(last, mlp.a),
         "fc2_bias": ending,
     }
     return EndGradients(middle.x, _part(middle.x, keep1), learned)
@@ -240,13 +242,3 @@ def _part(rows: Tensor, kept: Tensor | None) -> Tensor:
     part = torch.empty_like(rows)
     torch.mul(rows.view(kept.shape[0], -1), kept[:, None], out=part.view(kept.shape[0], -1))
     return part
-
-
-def weight(dy: Tensor, x: Tensor) -> Tensor:
-    """dyᵀ x: the gradient of a matrix, in the precision of its master.
-
-    Never in eight bits: it sums over rows, so both sides would be rounded again, with scales along the other axis.
-    """
-    if dy.device.type == "cuda" and dy.dtype != torch.float32:
-        return torch.mm(dy.T, x, out_dtype=torch.float32)
-    return (dy.T @ x).to(torch.promote_types(dy.dtype, torch.float32))

@@ -21,7 +21,6 @@ from patchwords.speed.fused.block import (
     keep,
     parameters,
     waiting,
-    weight,
     woken,
     working,
 )
@@ -69,9 +68,9 @@ class _Last(torch.autograd.Function):
         found = Learned(
             norm1=first.weight,
             shift1=first.bias,
-            qkv=torch.cat([weight(dq, asks.flatten(0, 1)), weight(dkv, normed.y)]),
+            qkv=torch.cat([k.product_sums(dq, asks.flatten(0, 1)), k.product_sums(dkv, normed.y)]),
             qkv_bias=None if p.qkv_bias is None else _sums(dq, dout.flatten(0, 1)),
-            out=weight(end.branch, out.view(-1, width)),
+            out=k.product_sums(end.branch, out.view(-1, width)),
             **end.learned,
         )
         return dx, None, None, None, None, *found

@@ -1,5 +1,6 @@
-"""Matrix products of rows, there and back to their gradient: the plain twins of `product_cublas`."""
+"""Matrix products of rows, there, back to their gradient and to that of the matrix: the twins of `product_cublas`."""
 
+import torch
 from torch import Tensor, cat
 from torch.nn import functional as F
 
@@ -23,3 +24,10 @@ def bias_of_q(bias: Tensor) -> Tensor:
 def product_back(dy: Tensor, matrix: Tensor) -> Tensor:
     """(rows, out) · matrix (out, width)."""
     return dy @ matrix
+
+
+def product_sums(dy: Tensor, x: Tensor) -> Tensor:
+    """(rows, out)ᵀ · (rows, width): the gradient of a matrix, in the precision of its master."""
+    if dy.device.type == "cuda" and dy.dtype != torch.float32:
+        return torch.mm(dy.T, x, out_dtype=torch.float32)
+    return (dy.T @ x).to(torch.promote_types(dy.dtype, torch.float32))

@@ -3,7 +3,8 @@
 The library says which algorithms fit and guesses an order. For products of very many rows the guess costs up to a fifth
 of the time on an H200, so the first product of a shape measures them all, and torch's product beside them. Another run
 may so choose another one, whose last bits are others: where determinism is asked for, and while a graph is recorded,
-the guess is taken. None of the algorithms asks for memory of its own, so none of them adds with atomics either.
+the guess is taken. Only sums over rows are made in parts, side by side, which need memory of their own and are added
+up in one order: none of the algorithms adds with atomics.
 
 cuBLASLt thinks in columns: what lies here as (rows, width) is its matrix (width, rows).
 """
@@ -13,11 +14,11 @@ import logging
 import statistics
 import weakref
 from collections.abc import Callable
-from ctypes import POINTER, byref, c_float, c_int, c_int64, c_size_t, c_uint64, c_void_p, sizeof
+from ctypes import POINTER, byref, c_float, c_int, c_int64, c_size_t, c_uint32, c_uint64, c_void_p, sizeof
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -30,14 +31,17 @@ MANY = 4096  # rows: of fewer, a product is over before it matters how it is mad
 MOST = 16  # algorithms that are asked for
 CALLS, ROUNDS = 3, 3  # of a way that is measured
 ALIGNED = 256  # bytes: where the library may assume that a matrix begins
+ROOM = 32 << 20  # bytes for the parts of a sum, as many as torch gives the library
 TORCH = "torch"  # begins the names of its ways
 
 # From cublasLt.h; the same in CUDA 12 and 13.
 SINGLE, SIXTEEN = 0, 14  # cudaDataType: CUDA_R_32F and CUDA_R_16BF
 SUMS_IN_SINGLE = 68  # CUBLAS_COMPUTE_32F
-TRANSPOSED_FIRST, EPILOGUE, BIAS = 3, 7, 8  # CUBLASLT_MATMUL_DESC_…: TRANSA, EPILOGUE, BIAS_POINTER
+# CUBLASLT_MATMUL_DESC_…: TRANSA, TRANSB, EPILOGUE, BIAS_POINTER
+TRANSPOSED_FIRST, TRANSPOSED_SECOND, EPILOGUE, BIAS = 3, 4, 7, 8
 WITH_BIAS = 4  # CUBLASLT_EPILOGUE_BIAS
-WORKSPACE = 1  # CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES
+WORKSPACE, PARTS = 1, 3  # CUBLASLT_MATMUL_PREF_…: MAX_WORKSPACE_BYTES, REDUCTION_SCHEME_MASK
+IN_TURN = 2 | 4  # CUBLASLT_REDUCTION_SCHEME_…: COMPUTE_TYPE, OUTPUT_TYPE: parts are kept, and added up afterwards
 UNSUPPORTED = 15  # CUBLAS_STATUS_NOT_SUPPORTED
 
 
@@ -94,12 +98,22 @@ def product_qkv(x: Tensor, matrix: Tensor, bias: Tensor | None) -> Tensor:
 
 def product_back(dy: Tensor, matrix: Tensor) -> Tensor:
     deep, width = matrix.shape
-    wanted = Wanted(dy.device, dy.shape[0], width, deep, width, back=True, biased=False)
+    wanted = Wanted(dy.device, dy.shape[0], width, deep, width, "back", biased=False)
     if taken(dy, matrix, None) and (made := offered(wanted)):
         dx = dy.new_empty(dy.shape[0], width)
         made(dx, dy, matrix, None)
         return dx
     return plain.product_back(dy, matrix)
+
+
+def product_sums(dy: Tensor, x: Tensor) -> Tensor:
+    out, width = dy.shape[1], x.shape[1]
+    wanted = Wanted(dy.device, dy.shape[0], out, width, width, "sums", biased=False)
+    if taken(dy, x, None) and (made := offered(wanted)):
+        found = dy.new_empty(out, width, dtype=torch.float32)
+        made(found, dy, x, None)
+        return found
+    return plain.product_sums(dy, x)
 
 
 def taken(x: Tensor, matrix: Tensor, bias: Tensor | None) -> bool:
@@ -125,9 +139,10 @@ def missing() -> str:
 
 
 class Wanted(NamedTuple):
-    """A product: rows (rows, deep) times a matrix to (rows, out).
+    """A product: rows (rows, deep) times a matrix to (rows, out); its rows begin `apart` numbers from one another.
 
-    The rows of the result begin `apart` numbers from one another.
+    There the matrix lies (out, deep), and back (deep, out). For `sums` rows (rows, out) meet others, (rows, deep), in
+    the place of the matrix, to (out, deep) in single precision.
     """
 
     device: torch.device
@@ -135,11 +150,13 @@ class Wanted(NamedTuple):
     out: int
     deep: int
     apart: int
-    back: bool  # whether the matrix lies (deep, out), else (out, deep)
+    kind: Literal["there", "back", "sums"]
     biased: bool
 
     def __str__(self) -> str:
-        sides = "back" if self.back else "with a bias" if self.biased else "without a bias"
+        if self.kind == "sums":
+            return f"({self.out}, {self.rows}) to ({self.out}, {self.deep}), over rows"
+        sides = "back" if self.kind == "back" else "with a bias" if self.biased else "without a bias"
         return f"({self.rows}, {self.deep}) to ({self.rows}, {self.out}), {sides}"
 
 
@@ -174,8 +191,8 @@ class Made:
     def __post_init__(self) -> None:
         wanted = self.wanted
         lying = [(wanted, "as it lies", _same)]
-        if wanted.back:  # a copy the other way round is little work beside so many rows, and may be read faster
-            lying.append((wanted._replace(back=False), "turned", _turned))
+        if wanted.kind == "back":  # a copy the other way round is little work beside so many rows, and may be faster
+            lying.append((wanted._replace(kind="there"), "turned", _turned))
         self.ways = [way for each in lying for way in self._of_library(*each)]
         if self.ways:
             self.ways += [Way(f"{TORCH}, {name}", partial(_by_torch, each, laid)) for each, name, laid in lying]
@@ -188,7 +205,7 @@ class Made:
         """One for each algorithm, in the order that the library guesses."""
         told = _told(wanted)
         weakref.finalize(self, _freed, _library(), told).atexit = False
-        found = _algorithms(wanted.device, told)
+        found = _algorithms(wanted.device, told, ROOM if wanted.kind == "sums" else 0)
         every = (partial(_by_library, wanted.device, told, each, laid) for each in found)
         return [Way(f"algorithm {number} of {len(found)}, {name}", make) for number, make in enumerate(every)]
 
@@ -236,7 +253,7 @@ def offered(wanted: Wanted) -> Made | None:
 def _wanted(x: Tensor, matrix: Tensor, bias: Tensor | None, apart: int = 0) -> Wanted:
     """The product of rows with a matrix that lies (out, deep), to rows `apart` from one another, or side by side."""
     out, deep = matrix.shape
-    return Wanted(x.device, x.shape[0], out, deep, apart or out, back=False, biased=bias is not None)
+    return Wanted(x.device, x.shape[0], out, deep, apart or out, "there", biased=bias is not None)
 
 
 def _same(matrix: Tensor) -> Tensor:
@@ -248,7 +265,10 @@ def _turned(matrix: Tensor) -> Tensor:
 
 
 def _by_torch(wanted: Wanted, laid: Laid, y: Tensor, x: Tensor, matrix: Tensor, bias: Tensor | None) -> None:
-    by = laid(matrix) if wanted.back else laid(matrix).T
+    if wanted.kind == "sums":
+        torch.ops.aten.mm.dtype_out(x.T, matrix, torch.float32, out=y)
+        return
+    by = laid(matrix) if wanted.kind == "back" else laid(matrix).T
     if bias is None:
         torch.mm(x, by, out=y)
     else:
@@ -258,7 +278,7 @@ def _by_torch(wanted: Wanted, laid: Laid, y: Tensor, x: Tensor, matrix: Tensor, 
 def _by_library(
     device: torch.device,
     told: Told,
-    algorithm: Any,
+    found: Found,
     laid: Laid,
     y: Tensor,
     x: Tensor,
@@ -272,34 +292,38 @@ def _by_library(
     result = y.data_ptr(), told.result, y.data_ptr(), told.result
     stream = torch.cuda.current_stream(device).cuda_stream
     sums = byref(one), *given, byref(zero), *result
-    _call("cublasLtMatmul", _handle(device), told.descriptor, *sums, byref(algorithm), None, 0, stream)
+    parts = torch.empty(found.workspace, dtype=torch.uint8, device=device) if found.workspace else None
+    room = None if parts is None else parts.data_ptr(), found.workspace
+    _call("cublasLtMatmul", _handle(device), told.descriptor, *sums, byref(found), *room, stream)
 
 
 def _told(wanted: Wanted) -> Told:
     descriptor = c_void_p()
     _call("cublasLtMatmulDescCreate", byref(descriptor), SUMS_IN_SINGLE, SINGLE)
-    _set(descriptor, TRANSPOSED_FIRST, c_int(not wanted.back))
+    _set(descriptor, TRANSPOSED_FIRST, c_int(wanted.kind == "there"))
+    _set(descriptor, TRANSPOSED_SECOND, c_int(wanted.kind == "sums"))
     _set(descriptor, EPILOGUE, c_int(WITH_BIAS if wanted.biased else 1))
-    sides = (wanted.out, wanted.deep) if wanted.back else (wanted.deep, wanted.out)
-    return Told(
-        descriptor,
-        _layout(*sides, sides[0]),
-        _layout(wanted.deep, wanted.rows, wanted.deep),
-        _layout(wanted.out, wanted.rows, wanted.apart),
-    )
+    rows, out, deep = wanted.rows, wanted.out, wanted.deep
+    if wanted.kind == "sums":
+        return Told(
+            descriptor, _layout(deep, rows, deep), _layout(out, rows, out), _layout(deep, out, wanted.apart, SINGLE)
+        )
+    sides = (out, deep) if wanted.kind == "back" else (deep, out)
+    return Told(descriptor, _layout(*sides, sides[0]), _layout(deep, rows, deep), _layout(out, rows, wanted.apart))
 
 
 def _set(descriptor: c_void_p, attribute: int, value: Any) -> None:
     _call("cublasLtMatmulDescSetAttribute", descriptor, attribute, byref(value), sizeof(value))
 
 
-def _algorithms(device: torch.device, told: Told) -> list[Any]:
-    """Those that need no memory of their own."""
-    preference, none = c_void_p(), c_size_t(0)
+def _algorithms(device: torch.device, told: Told, room: int) -> list[Found]:
+    """Those that need no more memory of their own than that."""
+    preference = c_void_p()
     found, count = (Found * MOST)(), c_int(0)
     _call("cublasLtMatmulPreferenceCreate", byref(preference))
     try:
-        _call("cublasLtMatmulPreferenceSetAttribute", preference, WORKSPACE, byref(none), sizeof(none))
+        for attribute, value in ((WORKSPACE, c_size_t(room)), (PARTS, c_uint32(IN_TURN))):
+            _call("cublasLtMatmulPreferenceSetAttribute", preference, attribute, byref(value), sizeof(value))
         sought = (*told, told.result, preference, MOST, found, byref(count))
         _call("cublasLtMatmulAlgoGetHeuristic", _handle(device), *sought, but=UNSUPPORTED)
     finally:
@@ -307,9 +331,9 @@ def _algorithms(device: torch.device, told: Told) -> list[Any]:
     return [each for each in found[: count.value] if each.state == 0]
 
 
-def _layout(height: int, width: int, apart: int) -> c_void_p:
+def _layout(height: int, width: int, apart: int, numbers: int = SIXTEEN) -> c_void_p:
     layout = c_void_p()
-    _call("cublasLtMatrixLayoutCreate", byref(layout), SIXTEEN, height, width, apart)
+    _call("cublasLtMatrixLayoutCreate", byref(layout), numbers, height, width, apart)
     return layout
 
 

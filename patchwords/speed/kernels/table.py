@@ -21,6 +21,7 @@ class Kernels:
     product: Callable[..., Tensor]
     product_qkv: Callable[..., Tensor]
     product_back: Callable[..., Tensor]
+    product_sums: Callable[..., Tensor]
     sequence: Callable[..., Tensor]
     norm: Callable[..., Normed]
     add_norm: Callable[..., Normed]
@@ -54,6 +55,7 @@ def plain() -> Kernels:
         product=product.product,
         product_qkv=product.product_qkv,
         product_back=product.product_back,
+        product_sums=product.product_sums,
         sequence=sequence.sequence,
         norm=norm.norm,
         add_norm=norm.add_norm,
@@ -102,6 +104,7 @@ def fast() -> Kernels:
         product=products.product,
         product_qkv=products.product_qkv,
         product_back=products.product_back,
+        product_sums=products.product_sums,
         sequence=sequence_triton.sequence,
         norm=norm_triton.norm,
         add_norm=norm_triton.add_norm,

@@ -34,9 +34,9 @@ def drawn(rows: int, width: int, out: int, device: torch.device) -> tuple[Tensor
     return x, matrix, bias, dy
 
 
-def near(found: Tensor, expected: Tensor) -> None:
+def near(found: Tensor, expected: Tensor, dtype: torch.dtype = torch.bfloat16) -> None:
     assert found.shape == expected.shape
-    assert found.dtype == torch.bfloat16
+    assert found.dtype == dtype
     assert (found.double() - expected).norm() <= 4e-3 * expected.norm()
 
 
@@ -53,6 +53,7 @@ def test_the_same_products(shape: tuple[int, int, int], device: torch.device) ->
         expected = plain.product_qkv(x.double(), matrix.double(), bias.double())
         near(product_cublas.product_qkv(x, matrix, bias), expected)
         near(product_cublas.product_back(dy, matrix), plain.product_back(dy.double(), matrix.double()))
+        near(product_cublas.product_sums(dy, x), plain.product_sums(dy.double(), x.double()), torch.float32)
 
 
 @on_a_gpu
@@ -60,7 +61,7 @@ def test_determinism_takes_what_the_library_guesses(device: torch.device) -> Non
     x, matrix, bias, _ = drawn(*SHAPES[0], device)
     torch.use_deterministic_algorithms(True)
     first = product_cublas.product(x, matrix, bias)
-    made = product_cublas.offered(Wanted(x.device, MANY, 192, 64, 192, back=False, biased=True))
+    made = product_cublas.offered(Wanted(x.device, MANY, 192, 64, 192, "there", biased=True))
     assert made is not None
     assert made.best is None
     torch.use_deterministic_algorithms(False)
@@ -121,7 +122,7 @@ def test_what_the_library_fills_is_as_large_as_it_thinks() -> None:
 # What is asked of the library, with one that only listens
 
 
-WANTED = Wanted(torch.device("cpu"), MANY, 192, 64, 192, back=False, biased=True)
+WANTED = Wanted(torch.device("cpu"), MANY, 192, 64, 192, "there", biased=True)
 
 
 class Library:
@@ -198,7 +199,7 @@ def test_where_torch_is_faster_than_every_algorithm_it_makes_the_product(
 ) -> None:
     """Into the very rows that were asked for, beside which others lie."""
     x, matrix, bias, _ = drawn(MANY, 64, 192, torch.device("cpu"))
-    made = Made(WANTED._replace(back=back, biased=biased, apart=200))
+    made = Made(WANTED._replace(kind="back" if back else "there", biased=biased, apart=200))
     for way in (way for way in made.ways if way.name.startswith(TORCH)):
         monkeypatch.setattr(made, "best", None)
         monkeypatch.setattr(made, "_timed", lambda each, *given, least=way: float(each is not least))
@@ -211,7 +212,7 @@ def test_where_torch_is_faster_than_every_algorithm_it_makes_the_product(
 
 def test_the_way_back_may_take_a_matrix_that_was_turned(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     x, matrix, _, y = drawn(MANY, 64, 192, torch.device("cpu"))
-    made = Made(WANTED._replace(back=True, biased=False))
+    made = Made(WANTED._replace(kind="back", biased=False))
     assert [way.name for way in made.ways] == [
         *(f"algorithm {number} of 3, as it lies" for number in range(3)),
         *(f"algorithm {number} of 3, turned" for number in range(3)),
@@ -266,7 +267,7 @@ def test_the_library_is_told_where_everything_lies(library: Library) -> None:
     sides = [given[2:] for given in library.named("cublasLtMatrixLayoutCreate")]
     assert sides == [(64, 192, 64), (64, MANY, 64), (192, MANY, 192)]
     library.calls.clear()
-    Made(WANTED._replace(back=True, biased=False, apart=576))
+    Made(WANTED._replace(kind="back", biased=False, apart=576))
     sides = [given[2:] for given in library.named("cublasLtMatrixLayoutCreate")]
     assert sides[:3] == [(192, 64, 192), (64, MANY, 64), (192, MANY, 576)]
 
@@ -277,6 +278,121 @@ def test_what_was_asked_for_is_given_back(library: Library) -> None:
     del made
     assert len(library.named("cublasLtMatmulDescDestroy")) == 1
     assert len(library.named("cublasLtMatrixLayoutDestroy")) == 3
+
+
+class Reckoning(Library):
+    """Makes the products that it is asked for, from what it was told and from the memory that it was pointed to.
+
+    As cublasLt.h says: matrices lie column after column, D = op(A) op(B) and its first side's bias.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layouts: dict[int, tuple[int, ...]] = {}
+        self.descriptors: dict[int, dict[int, int]] = {}
+
+    def cublasLtMatrixLayoutCreate(self, at: Any, *given: int) -> int:  # noqa: N802
+        at._obj.value = len(self.layouts) + 1
+        self.layouts[len(self.layouts) + 1] = given
+        return 0
+
+    def cublasLtMatmulDescCreate(self, at: Any, *given: int) -> int:  # noqa: N802
+        at._obj.value = len(self.descriptors) + 1
+        self.descriptors[len(self.descriptors) + 1] = {}
+        return 0
+
+    def cublasLtMatmulDescSetAttribute(self, at: Any, attribute: int, value: Any, size: int) -> int:  # noqa: N802
+        assert size == ctypes.sizeof(value._obj)
+        self.descriptors[at.value][attribute] = value._obj.value
+        return 0
+
+    def cublasLtMatmul(self, *given: Any) -> int:  # noqa: N802
+        self.calls.append(("cublasLtMatmul", given))
+        _, at, one, a, of_a, b, of_b, zero, c, of_c, d, of_d, *_ = given
+        told = self.descriptors[at.value]
+        assert (one._obj.value, zero._obj.value, c, of_c.value) == (1.0, 0.0, d, of_d.value)
+        first, second = self.matrix(a, of_a), self.matrix(b, of_b)
+        first = first.T if told[product_cublas.TRANSPOSED_FIRST] else first
+        second = second.T if told[product_cublas.TRANSPOSED_SECOND] else second
+        found = first.double() @ second.double()
+        if told[product_cublas.EPILOGUE] == product_cublas.WITH_BIAS:
+            found += memory(told[product_cublas.BIAS], len(found), torch.bfloat16)[:, None]
+        else:
+            assert told[product_cublas.EPILOGUE] == 1
+        self.matrix(d, of_d).copy_(found)
+        return 0
+
+    def matrix(self, at: int, layout: Any) -> Tensor:
+        """(height, width), as it lies there."""
+        numbers, height, width, apart = self.layouts[layout.value]
+        kind = {product_cublas.SIXTEEN: torch.bfloat16, product_cublas.SINGLE: torch.float32}[numbers]
+        assert apart >= height
+        whole = memory(at, (width - 1) * apart + height, kind)
+        return whole.as_strided((height, width), (1, apart))
+
+
+def memory(at: int, count: int, kind: torch.dtype) -> Tensor:
+    return torch.frombuffer((ctypes.c_char * (count * kind.itemsize)).from_address(at), dtype=kind)
+
+
+@pytest.fixture
+def reckoning(library: Library, monkeypatch: pytest.MonkeyPatch) -> Reckoning:
+    found = Reckoning()
+    monkeypatch.setattr(product_cublas, "_library", lambda: found)
+    monkeypatch.setattr(product_cublas, "taken", lambda *given: True)
+    monkeypatch.setattr(product_cublas, "ALIGNED", 2)
+    return found
+
+
+@pytest.mark.parametrize("way", [0, 1, 4])
+def test_what_the_library_is_told_makes_the_product(
+    way: int, reckoning: Reckoning, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By an algorithm for the matrix as it lies, and, on the way back, by one for the matrix turned."""
+    monkeypatch.setattr(Made, "_chosen", lambda self, *given: way % len(self.ways[:-1]))
+    x, matrix, bias, dy = drawn(40, 64, 192, torch.device("cpu"))
+    near(product_cublas.product(x, matrix, None), plain.product(x.double(), matrix.double(), None))
+    near(product_cublas.product(x, matrix, bias), plain.product(x.double(), matrix.double(), bias.double()))
+    near(product_cublas.product_qkv(x, matrix, bias), plain.product_qkv(x.double(), matrix.double(), bias.double()))
+    near(product_cublas.product_back(dy, matrix), plain.product_back(dy.double(), matrix.double()))
+    near(product_cublas.product_sums(dy, x), plain.product_sums(dy.double(), x.double()), torch.float32)
+    assert len(reckoning.named("cublasLtMatmul")) == 6  # those of qkv are two
+
+
+def test_sums_over_rows_may_be_made_in_parts_and_the_others_not(library: Library) -> None:
+    for kind, room in (("there", 0), ("back", 0), ("sums", product_cublas.ROOM)):
+        library.calls.clear()
+        Made(WANTED._replace(kind=kind, biased=False))
+        asked = {given[1]: given[2]._obj.value for given in library.named("cublasLtMatmulPreferenceSetAttribute")}
+        assert asked == {product_cublas.WORKSPACE: room, product_cublas.PARTS: 6}  # never in place
+
+
+def test_what_an_algorithm_needs_for_its_parts_it_is_given(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.use_deterministic_algorithms(True)
+    x, _, _, dy = drawn(MANY, 64, 192, torch.device("cpu"))
+    monkeypatch.setattr(Found, "workspace", 4096)
+    made = Made(Wanted(x.device, MANY, 192, 64, 64, "sums", biased=False))
+    made(torch.empty(192, 64), dy, x, None)
+    (given,) = library.named("cublasLtMatmul")
+    assert given[13]
+    assert given[14] == 4096
+
+
+def test_a_gradient_of_a_matrix_may_be_made_by_torch(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In single precision, as from the library."""
+    monkeypatch.setattr(product_cublas, "taken", lambda *given: True)
+    monkeypatch.setattr(Made, "_chosen", lambda self, *given: len(self.ways) - 1)
+    made: list[tuple[torch.Size, torch.dtype]] = []
+
+    def mm(a: Tensor, b: Tensor, kind: torch.dtype, *, out: Tensor) -> None:
+        made.append((a.shape, kind))
+        out.copy_(a.float() @ b.float())
+
+    monkeypatch.setattr(torch.ops.aten.mm, "dtype_out", mm)  # not there on a CPU
+    x, _, _, dy = drawn(MANY, 64, 192, torch.device("cpu"))
+    near(product_cublas.product_sums(dy, x), plain.product_sums(dy.double(), x.double()), torch.float32)
+    assert made == [((192, MANY), torch.float32)]
+    assert not library.made
 
 
 @pytest.mark.parametrize("status", [0, UNSUPPORTED])
@@ -291,6 +407,7 @@ def test_a_product_without_an_algorithm_is_made_by_torch_and_told_once(
     assert caplog.text.count("has no algorithm for a product of (4096, 64) to (4096, 192), with a bias") == 1
     assert torch.equal(product_cublas.product_qkv(x, matrix, bias), plain.product_qkv(x, matrix, bias))
     assert torch.equal(product_cublas.product_back(dy, matrix), plain.product_back(dy, matrix))
+    assert torch.equal(product_cublas.product_sums(dy, x), plain.product_sums(dy, x))
     assert not library.made
 
 
