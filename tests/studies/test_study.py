@@ -216,6 +216,15 @@ def test_a_loss_that_becomes_infinite_ends_its_cell_alone(ask, tmp_path: Path, n
         ({"change": {"learn.batches": 3}}, "batches is not a setting; did you mean batch"),
         ({"change": {"models.twin.both.parts.width": 15}}, r"pre-training-twin-0.5-seed-0 cannot be trained: .*15"),
         ({"device": "cuda:99"}, "cuda"),
+        (
+            {"name": "self-supervision", "grid": "digits", "change": {"model": "ResNet"}},
+            "pre-training-ResNet-masked-patches-seed-0 cannot be trained: objective masked_patch hides patches",
+        ),
+        (
+            {"name": "resolution", "grid": "digits", "change": {"model": "ResNet"}},
+            'fine-tuning-ResNet-larger-anew-seed-0 cannot be trained: positions "anew" has nothing to start anew',
+        ),
+        ({"name": "transfer", "change": {"tune.freeze": "blocks 9"}}, "fine-tuning-.* the model has 1"),
     ],
 )
 def test_what_cannot_be_studied_is_refused_before_there_is_a_folder(
