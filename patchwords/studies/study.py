@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from patchwords import settings
+from patchwords.data.sources.door import spelled
 from patchwords.data.sources.names import listed
 from patchwords.errors import UsageError
 from patchwords.settings import at_least
@@ -94,8 +95,8 @@ def study(
     watcher = watcher or Log()
     wish = Wish(
         study=name,
-        data=str(data),
-        target=str(target),
+        data=spelled(data),
+        target=spelled(target),
         weights=str(weights),
         grid=str(grid),
         change=change or {},

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from patchwords.data.sources.door import spelled
 from patchwords.errors import UsageError
 from patchwords.training import optimizer
 from patchwords.training.assemble import Parts, Setting, parts
@@ -51,13 +52,13 @@ def find_rate(
     watcher: Watcher | None = None,
 ) -> Rate:
     """Trains for a hundred steps with growing rates, keeps nothing of it but a picture, and suggests a rate."""
-    watcher = watcher or Log()
+    watcher, given = watcher or Log(), spelled(data)
     picture = Path(out or "learning-rate.png")
     if picture.exists():
         raise UsageError(f"{picture} exists: name another file for the picture with --out")
     with world(device) as here:
-        chosen = choose(str(data), recipe, dict(change or {}))
-        found = opened(str(data), chosen, watcher, offline=offline, mirror=mirror)
+        chosen = choose(given, recipe, dict(change or {}))
+        found = opened(given, chosen, watcher, offline=offline, mirror=mirror)
         if here.leads:
             look(found, chosen, watcher)
         model, card = begin(chosen, found)

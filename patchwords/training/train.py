@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from patchwords.data.sources.door import is_name, place
+from patchwords.data.sources.door import place, spelled, would_hide
 from patchwords.data.sources.source import Data
 from patchwords.errors import PatchwordsError, ResourceError, UsageError
 from patchwords.evaluation.classify import Scores
@@ -115,10 +115,10 @@ def train(
         raise UsageError(f"--out {out} does not apply to --resume: the run stays in {resume}")
     changes = asked(model, weights, epochs, batch, image, lr, freeze, seed) | dict(change or {})
     wishes = Wishes(deterministic, tensorboard, offline, mirror, called, again)
-    if out is not None and is_name(str(out)):
+    if out is not None and would_hide(str(out)):
         raise UsageError(f"--out {out}: a folder called so would hide the data set {out}; choose another name")
     watcher = watcher or Log()
-    given = data if isinstance(data, Data) else str(data)
+    given = data if isinstance(data, Data) else spelled(data)
     with determined(deterministic), world(device) as here:
         watcher = watcher if here.leads else Log()
         if resume is not None:
