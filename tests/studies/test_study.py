@@ -103,6 +103,17 @@ def test_the_folder_says_how_it_was_made(whole: Studied, data: Path) -> None:
     assert (terms["study"], terms["data"]) == ("data-size", str(data))
 
 
+@pytest.mark.parametrize("number", [0, -1])
+def test_a_training_can_be_evaluated_by_the_pictures_that_judged_it(
+    whole: Studied, number: int, tmp_path: Path
+) -> None:
+    row, model = whole.rows[number], whole.folder / whole.results.rows[number].cell.name
+    found = patchwords.evaluate(model, device="cpu", out=tmp_path / "page")
+    assert found.judgement is not None
+    assert found.judgement.scores.accuracy == pytest.approx(row["accuracy"])
+    assert found.judgement.scores.count == row["judged"]
+
+
 def test_a_finished_study_trains_nothing_more(whole: Studied, ask, count: list[str]) -> None:
     before = {name: (whole.folder / name).read_bytes() for name in ("results.csv", "figure.png")}
     again = ask("data-size", resume=whole.folder)
