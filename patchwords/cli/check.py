@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def check(
     data: Annotated[
-        str, typer.Argument(metavar="DATA", help="A folder of class folders, a list, an archive or a known set.")
+        str, typer.Argument(metavar="DATA", help="A folder of pictures, a list, an archive or a known set.")
     ],
     offline: Offline = False,
     mirror: Mirror = "",
@@ -27,14 +27,20 @@ def check(
 
     Errors (exit code 3): unreadable pictures, the same picture in two splits or under two labels.
     Warnings: near copies (saved again, resized, recoloured), odd shapes and sizes, uneven or doubtful classes.
+    A folder without class folders is looked at too, as training without labels takes it.
     """
     from patchwords.cli.output import Output
     from patchwords.data.check.check import check as examine
-    from patchwords.data.sources.door import open_data
+    from patchwords.data.sources.door import open_data, open_pictures
+    from patchwords.data.sources.split import Split
 
     output = Output(as_json, quiet)
     with output.download(data) as progress:
-        opened = open_data(data, offline=offline, mirror=mirror, progress=progress)
+        try:
+            opened = open_data(data, offline=offline, mirror=mirror, progress=progress)
+        except DataError as error:  # which is no fault where nobody wants labels
+            opened = open_pictures(data, split=Split(), offline=offline, mirror=mirror, progress=progress)
+            output.note(f"no labels, which training without labels (mae, dino, beit) does not need: {error}")
     for note in opened.notes:
         output.note(note)
     with _bar(output) as advance:
@@ -76,7 +82,8 @@ def _tell(output: "Output", name: str, findings: "Findings") -> None:
     parts = ", ".join(f"{count(pictures)} {split}" for split, pictures in findings.pictures.items())
     total = count(sum(findings.pictures.values()))
     found = ", ".join(f"{count(number)} {kind}" for kind, number in numbers.items())
-    output.text(f"{name}: {total} pictures ({parts}), {findings.classes} classes; {found}; nothing was changed")
+    classes = f"{findings.classes} classes" if findings.classes else "no labels"
+    output.text(f"{name}: {total} pictures ({parts}), {classes}; {found}; nothing was changed")
     if any(each.count > SHOWN for each in findings.every):
         output.note("--json lists all of them.")
 

@@ -67,6 +67,11 @@ class Glimpses:
         large, small = Part("large", self.large, crop, size), Part("small", self.small, self._little, self.size)
         return [Part("image", 1, crop, size), *(part for part in (large, small) if part.crops)]
 
+    def pictures(self, size: Size) -> float:
+        """How many pictures of this size all crops of one amount to, the first included: by their pixels."""
+        (height, width), (tall, wide) = size, self.size
+        return 1 + self.large + self.small * (tall * wide) / (height * width)
+
     @property
     def _little(self) -> RandomCrop:
         return RandomCrop(scale=self.scale)

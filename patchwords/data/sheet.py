@@ -47,11 +47,12 @@ def look(cut: Cut, finish: Finish, classes: Sequence[str]) -> Seen:
     whole, damages = _first(cut)
     plain = [[_called(classes, int(label))] for label in whole.labels]
     columns = [Column("evaluation", whole.images, plain)]
-    steps = dict(zip(reversed(range(VIEWS)), _mixing(finish), strict=False))  # the last views are mixed
-    for view in range(VIEWS):
+    views = max(1, VIEWS // sum(part.crops for part in cut.glimpses.parts(cut.crop, cut.preprocess.size)))
+    steps = dict(zip(reversed(range(views)), _mixing(finish), strict=False))  # the last views are mixed
+    for view in range(views):
         step, kind = steps.get(view, (view, ""))
         chosen = finish if kind else replace(finish, mix=Mix())
-        columns.append(_view(cut, chosen, whole, view, step, f"view {view}{kind and f', {kind}'}", classes))
+        columns += _view(cut, chosen, whole, view, step, f"view {view}{kind and f', {kind}'}", classes)
     return Seen([cut.source.name(int(index)) for index in whole.indices], columns, damages)
 
 
@@ -93,8 +94,8 @@ def _way(finish: Finish, step: int) -> str:
 
 def _view(
     cut: Cut, finish: Finish, whole: Pictures, view: int, step: int, heading: str, classes: Sequence[str]
-) -> Column:
-    """The pictures as the batch of one step of the training."""
+) -> Iterator[Column]:
+    """The pictures as the batch of one step of the training; each of several crops in a column of its own."""
     views = np.full_like(whole.indices, view)
     shown = cut((whole.indices, views))
     batch = finish(
@@ -104,9 +105,14 @@ def _view(
         views=views,
         step=step,
         progress=0.0,
+        further={name: torch.from_numpy(crops) for name, crops in shown.further.items()},
     )
     captions = [list(_shares(row, classes)) for row in batch["target"].tolist()]
-    return Column(heading, visible(batch["image"], finish.preprocess), captions)
+    if not finish.glimpses.gives:
+        yield Column(heading, visible(batch["image"], finish.preprocess), captions)
+    for part in finish.glimpses.gives:
+        for number, crops in enumerate(batch[part].unbind(1), start=1):
+            yield Column(f"{heading}, {part} {number}", visible(crops, finish.preprocess), captions)
 
 
 def visible(images: torch.Tensor, preprocess: Preprocess) -> Pixels:
@@ -136,33 +142,38 @@ def _has_letters(text: str) -> bool:
 def draw(seen: Seen, title: str) -> bytes:
     """The page as a PNG."""
     font = ImageFont.load_default()
-    cells = [[_picture(image) for image in column.images] for column in seen.columns]
-    width, height = cells[0][0].size
+    whole = max(seen.columns[0].images.shape[2:])
+    cells = [[_picture(image, whole) for image in column.images] for column in seen.columns]
+    height = cells[0][0].height
     lines = max(len(caption) for column in seen.columns for caption in column.captions)
-    across, down = max(width, 6 * LINE) + GAP, height + lines * LINE + GAP
-    page = Image.new("RGB", (GAP + across * len(cells), GAP + TITLE + LINE + down * len(cells[0])), PAPER)
+    across, down = [max(column[0].width, 6 * LINE) + GAP for column in cells], height + lines * LINE + GAP
+    page = Image.new("RGB", (GAP + sum(across), GAP + TITLE + LINE + down * len(cells[0])), PAPER)
     pen = ImageDraw.Draw(page)
     pen.text((GAP, GAP), "".join(letter if ord(letter) < 256 else "?" for letter in title), INK, font)
     for number, column in enumerate(seen.columns):
-        left, top = GAP + number * across, GAP + TITLE
+        left, top = GAP + sum(across[:number]), GAP + TITLE
         pen.text((left, top), column.heading, FAINT, font)
         for cell, caption in zip(cells[number], column.captions, strict=True):
             page.paste(cell, (left, top + LINE))
             for line, text in enumerate(caption):
-                pen.text((left, top + LINE + height + line * LINE), _short(pen, text, across - GAP), INK, font)
+                pen.text((left, top + LINE + height + line * LINE), _short(pen, text, across[number] - GAP), INK, font)
             top += down
     return _encoded(page)
 
 
-def _picture(image: Pixels) -> Image.Image:
-    """One cell: grey, or the first three channels; tiny ones with their pixels as squares."""
+def _picture(image: Pixels, whole: int) -> Image.Image:
+    """One cell: grey, or the first three channels; tiny ones with their pixels as squares.
+
+    All are drawn at the scale at which those with sides up to `whole` fit.
+    """
     channels, height, width = image.shape
     planes = image[:1].repeat(3, axis=0) if channels < 3 else image[:3]
     picture = Image.fromarray(np.ascontiguousarray(planes.transpose(1, 2, 0)))
-    times = ENLARGED // max(height, width)
+    times = ENLARGED // whole
     if times > 1:
         return picture.resize((width * times, height * times), Image.Resampling.NEAREST)
-    picture.thumbnail((REDUCED, REDUCED), Image.Resampling.LANCZOS)
+    most = max(1, REDUCED * max(height, width) // max(REDUCED, whole))
+    picture.thumbnail((most, most), Image.Resampling.LANCZOS)
     return picture
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from patchwords.data.broken import Broken
-from patchwords.data.sources.door import open_data
+from patchwords.data.sources.door import open_data, spelled
 from patchwords.data.sources.source import Data
 from patchwords.errors import ResourceError
 from patchwords.evaluation.answers import answers
@@ -76,7 +76,7 @@ def evaluate(
         watch.say(remark)
     task = Task(
         subject=subject,
-        pictures=find(subject, str(data), _opening(watch, offline=offline, mirror=mirror)),
+        pictures=find(subject, spelled(data), _opening(watch, offline=offline, mirror=mirror)),
         how=how,
         wanted=wanted,
         compute=compute,

@@ -20,11 +20,14 @@ from patchwords.data.sources.source import Source
 from patchwords.download import cache_root
 from patchwords.errors import ModelError, PatchwordsError, ResourceError
 from patchwords.evaluation.answers import Compute, Progress, answers
+from patchwords.evaluation.keeping import prune, used
+from patchwords.pages.wording import plural
 from patchwords.weights import card as cards
 from patchwords.weights import files
 from patchwords.weights.subject import Subject
 
 KEY = "patchwords.features"  # in the metadata: what the vectors are of, and which pictures were broken
+MOST = 8 << 30  # bytes of the folder where they are kept: ImageNet's training pictures, as two ViT-B/16 see them
 EVERY = 256  # pictures between two signs of progress while they are read
 
 
@@ -123,6 +126,7 @@ def _recall(path: Path, identity: str, source: Source, broken: Broken) -> Featur
     except (PatchwordsError, OSError) as error:
         broken.note(f"the features that were kept cannot be used, and are computed again: {error}")
         return None
+    used(path)
     broken.add(Damage(name, reason) for name, reason in told["broken"])
     vectors, indices = contents.tensors["vectors"].numpy(), contents.tensors["indices"].numpy()
     return Features(vectors=vectors, labels=source.labels[indices], indices=indices)
@@ -139,5 +143,8 @@ def _keep(path: Path, identity: str, found: Features, work: Prepare, broken: Bro
     tensors = {"vectors": torch.from_numpy(found.vectors), "indices": torch.from_numpy(found.indices)}
     try:
         files.write(path, tensors, {"format": "pt", KEY: text, cards.DIGEST: cards.digest(text, tensors)})
+        if removed := prune(path, MOST):
+            said = f"what was not asked for the longest was removed ({plural(removed, 'file')})"
+            broken.note(f"{path.parent} stays below {MOST >> 30} GiB: {said}")
     except (ResourceError, OSError) as error:
         broken.note(f"the features are not kept for the next time: {error}")

@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 from patchwords.data.sources.names import listed
 from patchwords.errors import DataError, ModelError, UsageError
 from patchwords.weights.card import Card
+from patchwords.weights.classless import towards_classes
 
-OTHERWISE = "fine-tune the model on this data (`patchwords train DATA --weights MODEL`), or judge its features with "
-OTHERWISE += "--few-shot, --knn or --probe"
+FEATURES = "judge its features with --few-shot, --knn or --probe"
+OTHERWISE = f"fine-tune the model on this data (`patchwords train DATA --weights MODEL`), or {FEATURES}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,8 +33,9 @@ def match(card: Card, classes: Sequence[str], *, by_order: bool = False) -> Matc
     if by_order:
         return _in_order(card, classes)
     if reason := mismatch(card, classes):
-        kind = DataError if card.model.classes else ModelError
-        raise kind(f"{reason}: {_advice(card, classes)}{OTHERWISE}")
+        if not card.model.classes:
+            raise ModelError(f"{reason}: {towards_classes(card.model)}, or {FEATURES}")
+        raise DataError(f"{reason}: {_advice(card, classes)}{OTHERWISE}")
     return _by_name(card.classes, classes) if card.classes else _unnamed(classes)
 
 

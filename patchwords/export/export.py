@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from patchwords.data.sources.door import open_data
+from patchwords.data.sources.door import open_data, spelled
 from patchwords.data.sources.source import Data
 from patchwords.errors import ResourceError, UsageError
 from patchwords.export.exported import Exported
@@ -60,7 +60,7 @@ def export(
     for each in subject.notes:
         remark(each)
     _check_model(subject, path, wish, format)
-    tried = _trial(subject, str(data), pictures, remark, working, place) if measuring else None
+    tried = _trial(subject, spelled(data), pictures, remark, working, place) if measuring else None
     made = MAKERS[format](subject, wish, working)
     measured = tried.measure(subject.model, made.says, subject.card, remark, working) if tried else None
     with writing(path, len(made.data)) as aside:

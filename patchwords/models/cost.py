@@ -1,7 +1,9 @@
 """What a model costs: parameters, multiply-adds and memory, counted on the meta device without computing anything."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -49,17 +51,51 @@ def cost(config: Config) -> Cost:
         outputs[module] = tuple((output.x if isinstance(output, Tokens) else output).shape[1:])
 
     parts = dict(_parts("", model))
-    hooks = [part.register_forward_hook(note) for part in parts.values()]
+    for part in parts.values():
+        part.register_forward_hook(note)
     with FlopCounterMode(display=False) as counter:
+        saved = _count_once({name: part for name, part in parts.items() if isinstance(part, Unit)}, counter)
         model(torch.empty(1, config.channels, *config.image, device="meta"))
-    for hook in hooks:
-        hook.remove()
-    counts = {name.partition(".")[2]: sum(ops.values()) // 2 for name, ops in counter.get_flop_counts().items()}
+    counts = saved.copy()
+    counts.update({name.partition(".")[2]: sum(ops.values()) for name, ops in counter.get_flop_counts().items()})
     rows = [
-        Row(name, type(part).__name__, outputs.get(part, ()), _parameters(part), counts.get(name, 0))
+        Row(name, type(part).__name__, outputs.get(part, ()), _parameters(part), counts[name] // 2)
         for name, part in parts.items()
     ]
-    return Cost(_parameters(model), counter.get_total_flops() // 2, tuple(_merged(rows)))
+    return Cost(_parameters(model), (counter.get_total_flops() + saved.total()) // 2, tuple(_merged(rows)))
+
+
+def _count_once(units: Mapping[str, Unit], counter: FlopCounterMode) -> Counter[str]:
+    """Lets one of several equal units run, and the others only say what comes out; by name, what these would cost."""
+    known: dict[Hashable, tuple[int, Tensor]] = {}
+    saved: Counter[str] = Counter()
+
+    def once(name: str, unit: Unit, run: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+        kind = (_likeness(unit), x.shape)
+        if kind in known:
+            flops, output = known[kind]
+            saved[name] += flops
+            return torch.empty_like(output)
+        before = counter.get_total_flops()
+        output = run(x)
+        known[kind] = counter.get_total_flops() - before, output
+        return output
+
+    for name, unit in units.items():
+        unit.forward = partial(once, name, unit, unit.forward)
+    return saved
+
+
+def _likeness(module: nn.Module) -> Hashable:
+    """The same for modules that cost the same: what they are, are set to and consist of, whatever their weights."""
+    own = {**dict(module.named_parameters(recurse=False)), **dict(module.named_buffers(recurse=False))}
+    settings = ((key, repr(value)) for key, value in vars(module).items() if key[0] != "_" and key != "forward")
+    return (
+        type(module),
+        tuple(sorted(settings)),
+        tuple((name, tensor.shape) for name, tensor in own.items()),
+        tuple((name, _likeness(child)) for name, child in module.named_children()),
+    )
 
 
 def _parts(name: str, module: nn.Module) -> Iterator[tuple[str, nn.Module]]:

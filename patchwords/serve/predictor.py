@@ -29,6 +29,7 @@ from patchwords.speed.device import choose
 from patchwords.speed.precision import Working
 from patchwords.speed.prepare import ready
 from patchwords.weights import store
+from patchwords.weights.classless import towards_classes
 from patchwords.weights.subject import Subject, open_trained
 
 CHUNK = 16  # pictures that a process decodes at a time: few, so that the first answers come soon
@@ -231,7 +232,6 @@ def _subject(
         subject = open_program(model)
     if not subject.card.model.classes:
         raise ModelError(
-            f"{subject.name} has no classes to predict: it ends with a vector; train a classifier on it with "
-            "`patchwords train DATA --weights …`"
+            f"{subject.name} has no classes to predict, it ends with a vector: {towards_classes(subject.card.model)}"
         )
     return subject

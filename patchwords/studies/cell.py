@@ -43,7 +43,8 @@ class Cell:
         if not root.recipe.model:
             return None
         image = self.recipe.image or root.recipe.image
-        config = configure(root.recipe.model, classes=len(self.data.classes), image=image, channels=self.data.channels)
+        classes = self.recipe.objective.classes(len(self.data.classes))
+        config = configure(root.recipe.model, classes=classes, image=image, channels=self.data.channels)
         return settings.change(config, settings.dotted(root.recipe.parts))
 
     @property

@@ -9,7 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from patchwords import settings
+from patchwords.data.sources.door import spelled
 from patchwords.data.sources.names import listed
 from patchwords.errors import UsageError
 from patchwords.settings import at_least
@@ -26,6 +29,7 @@ from patchwords.studies.results import SCORES, Results, Row
 from patchwords.studies.terms import FILE, Terms, Wish
 from patchwords.studies.together import together
 from patchwords.training.pictures import look
+from patchwords.training.possible import expect_training
 from patchwords.training.run import durable
 from patchwords.training.run.environment import differences, environment
 from patchwords.training.run.folder import RunFolder
@@ -91,8 +95,8 @@ def study(
     watcher = watcher or Log()
     wish = Wish(
         study=name,
-        data=str(data),
-        target=str(target),
+        data=spelled(data),
+        target=spelled(target),
         weights=str(weights),
         grid=str(grid),
         change=change or {},
@@ -104,7 +108,7 @@ def study(
     where = choose(device)
     terms, ground = wish.begun() if resume is None else wish.resumed(Path(resume))
     experiment = catalogue.planned(name, terms.grid)
-    cells = _cells(experiment, ground)
+    cells = _cells(experiment, ground, where)
     if resume is None:
         _look(ground, cells, watcher)
     begun = f"study-{name}-{ground.first.name.partition(',')[0]}"
@@ -122,14 +126,15 @@ def study(
         return _concluded(experiment, cells, terms, folder)
 
 
-def _cells(experiment: Experiment, ground: Ground) -> list[Cell]:
-    """All that is to be trained, none of which cannot be built."""
+def _cells(experiment: Experiment, ground: Ground, device: torch.device) -> list[Cell]:
+    """All that is to be trained; a model that cannot be built, or not be trained like that, is refused."""
     cells = each_once(experiment.cells(ground, ground.grid.seeds))
     if not cells:
         raise UsageError(f"nothing is to be trained: say what {experiment.name} is to vary")
     for cell in cells:
         try:
-            cell.config  # noqa: B018  (refuses what cannot be built)
+            if cell.config:
+                expect_training(cell.recipe, cell.config, cell.data, device)
         except UsageError as error:
             raise UsageError(f"{cell.name} cannot be trained: {error}") from None
     return cells

@@ -1,6 +1,7 @@
 """A learning rate for this model and data: a short run with a rate that grows, and a picture of its loss.
 
-The range test of Smith, 2017: losses fall while the rate is useful and rise when it is too high.
+The range test of Smith, 2017: losses fall while the rate is useful and rise when it is too high; suggested is the
+highest that is useful.
 """
 
 import math
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from patchwords.data.sources.door import spelled
 from patchwords.errors import UsageError
 from patchwords.training import optimizer
 from patchwords.training.assemble import Parts, Setting, parts
@@ -25,7 +27,9 @@ from patchwords.training.watch import Log, Watcher
 
 LOWEST, HIGHEST = 1e-6, 1.0
 STEPS = 100
-SMOOTH = 0.9
+SMOOTH = 5.0  # steps: the deviation of the weights
+FIRST = 5  # steps, before there is anything to see
+STILL = 0.1  # of its fastest fall, and a loss still falls
 WORSE = 4.0  # times the lowest loss, and the search ends
 
 
@@ -51,13 +55,13 @@ def find_rate(
     watcher: Watcher | None = None,
 ) -> Rate:
     """Trains for a hundred steps with growing rates, keeps nothing of it but a picture, and suggests a rate."""
-    watcher = watcher or Log()
+    watcher, given = watcher or Log(), spelled(data)
     picture = Path(out or "learning-rate.png")
     if picture.exists():
         raise UsageError(f"{picture} exists: name another file for the picture with --out")
     with world(device) as here:
-        chosen = choose(str(data), recipe, dict(change or {}))
-        found = opened(str(data), chosen, watcher, offline=offline, mirror=mirror)
+        chosen = choose(given, recipe, dict(change or {}))
+        found = opened(given, chosen, watcher, offline=offline, mirror=mirror)
         if here.leads:
             look(found, chosen, watcher)
         model, card = begin(chosen, found)
@@ -65,9 +69,9 @@ def find_rate(
         made = parts(Setting(chosen, found, here, watcher, Wish()), model, card)
         tried, losses = _tried(made, here, watcher)
         smoothed = _smoothed(losses)
-        suggestion = _steepest(tried, smoothed)
+        suggestion = _highest_useful(tried, smoothed)
         if here.leads:
-            _draw(picture, tried, smoothed, suggestion)
+            _draw(picture, tried, losses, smoothed, suggestion)
     setting = chosen.optimizer.lr / optimizer.scaled(chosen.optimizer, made.update.batch)  # what `lr` stands for
     return Rate(tried, smoothed, _rounded(suggestion * setting), picture)
 
@@ -90,35 +94,51 @@ def _tried(made: Parts, here: World, watcher: Watcher) -> tuple[NDArray[np.float
 
 
 def _smoothed(losses: NDArray[np.float64]) -> NDArray[np.float64]:
-    """A moving average, corrected for its start at zero."""
-    mean, smoothed = 0.0, []
-    for step, loss in enumerate(losses):
-        mean = SMOOTH * mean + (1 - SMOOTH) * loss
-        smoothed.append(mean / (1 - SMOOTH ** (step + 1)))
-    return np.array(smoothed)
+    """A mean weighted by distance, of as many steps before as after: one of the past alone would come too late.
+
+    What is above the first losses counts as high as these, since how far a loss jumps is not to hide where it fell.
+    """
+    steps = np.arange(len(losses))
+    weights = np.exp(-(((steps[:, None] - steps) / SMOOTH) ** 2) / 2)
+    capped = np.minimum(losses, losses[:FIRST].max(initial=-np.inf))
+    return weights @ capped / weights.sum(1)
 
 
-def _steepest(tried: NDArray[np.float64], losses: NDArray[np.float64]) -> float:
-    """Where the loss falls fastest over the logarithm of the rate, before its lowest point."""
+def _highest_useful(tried: NDArray[np.float64], losses: NDArray[np.float64]) -> float:
+    """The last rate, from where the loss falls fastest over the logarithm of the rate, at which it still falls.
+
+    Where it falls fastest is no rate to learn with: what is learned at once, such as the mean of the pixels that a
+    reconstruction begins with, falls far at any rate, and what takes longer falls less at the rates that it needs.
+    """
     lowest = int(losses.argmin()) if len(losses) else 0  # none where the very first was no number
     if lowest < 2:
         raise UsageError("the loss never fell while the rate grew: look at the data and at the recipe's warm-up")
-    slopes = np.gradient(losses[: lowest + 1], np.log(tried[: lowest + 1]))
-    return _rounded(tried[int(slopes[:-1].argmin())])
+    slopes = np.gradient(losses, np.log(tried))[:lowest]
+    fastest = int(slopes.argmin())
+    slow = np.flatnonzero(slopes[fastest:] > STILL * slopes[fastest])
+    last = fastest + int(slow[0]) - 1 if len(slow) else lowest - 1
+    return _rounded(tried[last])
 
 
 def _rounded(rate: float) -> float:
     return float(f"{rate:.1e}")
 
 
-def _draw(picture: Path, tried: NDArray[np.float64], losses: NDArray[np.float64], suggestion: float) -> None:
+def _draw(
+    picture: Path,
+    tried: NDArray[np.float64],
+    losses: NDArray[np.float64],
+    smoothed: NDArray[np.float64],
+    suggestion: float,
+) -> None:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7, 4), layout="constrained")
     axes = figure.subplots()
-    axes.semilogx(tried, losses)
+    axes.semilogx(tried, losses, color="lightgrey", label="as it was")
+    axes.semilogx(tried, smoothed, label="smoothed")
     axes.axvline(suggestion, linestyle=":", color="black", label=f"suggested: {suggestion:g}")
-    axes.set(xlabel="learning rate", ylabel="training loss, smoothed")
+    axes.set(xlabel="learning rate", ylabel="training loss")
     axes.legend()
     picture.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(picture, dpi=150)

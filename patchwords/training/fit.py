@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import torch
+from torch import Tensor
 
 from patchwords.errors import UsageError
 from patchwords.models.model import Model
@@ -30,12 +31,13 @@ def settled(recipe: Recipe, model: Model, samples: int, world: World) -> Recipe:
         batch = world.told(batch * world.size)
     if world.size > 1 and batch < 2 * world.size:
         raise UsageError(f"batch {batch} is too small for {world.size} processes: two pictures each at least")
-    micro = recipe.micro or (piece(model.config, batch) if world.device.type == "cpu" else batch)
+    crops = recipe.data.glimpses.pictures(model.config.image)
+    micro = recipe.micro or (piece(model.config, batch, crops) if world.device.type == "cpu" else batch)
     return replace(recipe, batch=batch, micro=micro)
 
 
-def piece(config: Config, batch: int) -> int:
-    """Pictures at a time whose activations fit a small computer, an even number."""
+def piece(config: Config, batch: int, crops: float = 1.0) -> int:
+    """Pictures at a time whose activations fit a small computer, an even number; of each the model sees so many."""
     match config:
         case ViTConfig():
             kept = config.depth * config.tokens * (10 * config.width + 2 * config.mlp)
@@ -43,8 +45,13 @@ def piece(config: Config, batch: int) -> int:
             stages = zip(config.depths, config.grids, config.widths, strict=True)
             kept = sum(depth * rows * cols * (10 + 2 * config.mlp) * width for depth, (rows, cols), width in stages)
         case _:
-            return min(batch, RESNET_PIECE)
-    return min(batch, max(2, CPU_BYTES // (4 * kept) // 2 * 2))  # four bytes each, saved for the backward pass
+            return min(batch, _even(RESNET_PIECE / crops))
+    return min(batch, _even(CPU_BYTES / (4 * kept * crops)))  # four bytes each, saved for the backward pass
+
+
+def _even(number: float) -> int:
+    """So many pairs, and one at least."""
+    return max(2, int(number) // 2 * 2)
 
 
 def _largest(recipe: Recipe, model: Model, world: World) -> int:
@@ -70,11 +77,21 @@ def _largest(recipe: Recipe, model: Model, world: World) -> int:
 
 def _takes(recipe: Recipe, model: Model, size: int, device: torch.device) -> float:
     """Bytes at most for one step, or infinitely many."""
-    config = model.config
     torch.cuda.reset_peak_memory_stats(device)
     try:
         with fastest(device), autocast(recipe.precision, device):
-            model(torch.zeros(size, config.channels, *config.image, device=device)).sum().backward()
+            _answered(recipe, model, size, device).backward()
     except torch.OutOfMemoryError:
         return float("inf")
     return torch.cuda.max_memory_allocated(device)
+
+
+def _answered(recipe: Recipe, model: Model, size: int, device: torch.device) -> Tensor:
+    """A sum over what the model says of all crops of so many black pictures; the small ones are asked about apart."""
+    config, glimpses = model.config, recipe.data.glimpses
+    whole = torch.zeros(size * (1 + glimpses.large), config.channels, *config.image, device=device)
+    said: Tensor = model(whole).sum()
+    if not glimpses.small:
+        return said
+    small = torch.zeros(size * glimpses.small, config.channels, *glimpses.size, device=device)
+    return said + model.glimpse(small).sum()

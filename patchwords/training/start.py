@@ -31,10 +31,20 @@ TRAINED = ("pool", "position")  # of a model that is named: as it is trained, wh
 
 def begin(recipe: Recipe, data: Data) -> tuple[Model, Card]:
     """The model and its card, which says how pictures are prepared and what the classes are called."""
-    names = data.classes if recipe.objective.classes(len(data.classes)) else ()
+    names = named(recipe, data)
     model, card = _loaded(recipe, data, names) if recipe.weights else _built(recipe, data, names)
+    return model, prepared(recipe, card)
+
+
+def named(recipe: Recipe, data: Data) -> tuple[str, ...]:
+    """What the model's classes will be called; nothing where it learns without labels."""
+    return data.classes if recipe.objective.classes(len(data.classes)) else ()
+
+
+def prepared(recipe: Recipe, card: Card) -> Card:
+    """The card with how the recipe has pictures prepared, and what its objective makes of logits."""
     preprocess = cards.each_channel(recipe.data.preprocess(card.preprocess), card.model.channels)
-    return model, replace(card, preprocess=preprocess, loss=loss_of(recipe.objective))
+    return replace(card, preprocess=preprocess, loss=loss_of(recipe.objective))
 
 
 def _built(recipe: Recipe, data: Data, names: tuple[str, ...]) -> tuple[Model, Card]:
@@ -90,13 +100,19 @@ def _changed(config: Config, parts: Mapping[str, Any]) -> Config:
 
 def _placed_anew(fresh: Mapping[str, Tensor], state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The weights with all positions as the model starts with them, whatever they were and on whatever grid."""
+    positions = learned_positions(fresh)
+    return {name: tensor for name, tensor in state.items() if not is_position(name)} | positions
+
+
+def learned_positions(fresh: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Those that a new model starts with; a model that learns none is refused, since nothing could start anew."""
     positions = {name: tensor for name, tensor in fresh.items() if is_position(name)}
     if not positions:
         raise UsageError(
             'positions "anew" has nothing to start anew, the model has no positions that are learned: '
             "leave positions as they are, or give weights and parts of a model that learns some"
         )
-    return {name: tensor for name, tensor in state.items() if not is_position(name)} | positions
+    return positions
 
 
 def _ended(fresh: Mapping[str, Tensor], state: Mapping[str, Tensor]) -> dict[str, Tensor]:

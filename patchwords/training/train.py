@@ -7,25 +7,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from patchwords.data.sources.door import is_name, place
+from patchwords.data.sources.door import place, spelled, would_hide
 from patchwords.data.sources.source import Data
 from patchwords.errors import PatchwordsError, ResourceError, UsageError
 from patchwords.evaluation.classify import Scores
 from patchwords.models.model import Model
-from patchwords.speed.precision import check_precision
 from patchwords.training import recipe as recipes
-from patchwords.training.assemble import Setting, assemble, due_steps, plan_of
+from patchwords.training.assemble import Setting, assemble
 from patchwords.training.board import board
 from patchwords.training.clock import peak
 from patchwords.training.conditions import determined, threads
 from patchwords.training.distributed import World, world
 from patchwords.training.fit import settled
-from patchwords.training.groups import freeze
 from patchwords.training.guides import placed
 from patchwords.training.judge import Judge, Result
 from patchwords.training.keeper import RunKeeper
 from patchwords.training.loop import Loop
 from patchwords.training.pictures import look, opened
+from patchwords.training.possible import expect_settings
 from patchwords.training.recipe import Recipe, asked, choose
 from patchwords.training.result import conclude, report, tested
 from patchwords.training.run import checkpoint
@@ -116,10 +115,10 @@ def train(
         raise UsageError(f"--out {out} does not apply to --resume: the run stays in {resume}")
     changes = asked(model, weights, epochs, batch, image, lr, freeze, seed) | dict(change or {})
     wishes = Wishes(deterministic, tensorboard, offline, mirror, called, again)
-    if out is not None and is_name(str(out)):
+    if out is not None and would_hide(str(out)):
         raise UsageError(f"--out {out}: a folder called so would hide the data set {out}; choose another name")
     watcher = watcher or Log()
-    given = data if isinstance(data, Data) else str(data)
+    given = data if isinstance(data, Data) else spelled(data)
     with determined(deterministic), world(device) as here:
         watcher = watcher if here.leads else Log()
         if resume is not None:
@@ -142,7 +141,7 @@ def _start(
         look(data, recipe, watcher)
     model, card = begin(recipe, data)
     recipe = settled(recipe, model, len(data.train), here)
-    _possible(recipe, model, len(data.train), here)
+    expect_settings(recipe, model, len(data.train), here.device)
     made = RunFolder.create(None if out is None else Path(out), data.name) if here.leads else None
     path = Path(here.told(str(made.path if made else "")))
     with made or RunFolder.visit(path) as folder, threads(recipe.threads), listening() as wish:
@@ -262,10 +261,3 @@ def _record(loop: Loop, keeper: RunKeeper, status: str, result: Mapping[str, Any
         said = {"status": status, "seconds": round(loop.clock.seconds(), 3), "peak_memory": memory}
         add(keeper.folder, said | dict(result or {}))
         keeper.folder.write_csv()
-
-
-def _possible(recipe: Recipe, model: Model, samples: int, here: World) -> None:
-    """What is wrong with the settings is said before there is a folder."""
-    check_precision(recipe.precision, here.device)
-    freeze(model, recipe.freeze)
-    due_steps(recipe, samples, plan_of(recipe, samples).total)

@@ -5,12 +5,16 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import numpy as np
 
 from patchwords.data.sources.source import Data, Joined, Source, Subset
 from patchwords.errors import ModelError
 
 RESULT, RECIPE, CHECKPOINTS = "model.safetensors", "recipe.toml", "checkpoints"  # of a run
+CLASSES = "classes.json"
+Kind = TypeVar("Kind")
 
 
 @dataclass(frozen=True)
@@ -20,19 +24,22 @@ class Origin:
     folder: Path
     data: str
     again: str
-    protocol: bool = False  # which may have left out pictures; a recipe uses all of them
+    protocol: bool = False  # or a study, which may have left out pictures and classes; a recipe uses all of them
 
     def divided(self, whole: Data) -> Data | None:
-        """Undivided data as the run had it, whoever divided it, its recipe or a protocol; None if it is other data.
+        """Undivided data as the run had it, whoever divided it: its recipe, a protocol or a study; None if it is other.
 
-        The run wrote down the names of all its pictures: nothing is concluded from settings.
+        The run wrote down the names of all its pictures and classes: nothing is concluded from settings.
         """
-        told = _table(self.folder, "data.json", "names", "notes", "digest")
+        told = _table(self.folder, "data.json", "name", "names", "notes", "digest")
         if (parts := _parts(whole, told["names"], self.protocol)) is None:
             return None
         found = replace(
             whole, train=parts["train"], val=parts["val"], test=parts.get("test"), notes=tuple(told["notes"])
         )
+        classes = tuple(_stored(self.folder, CLASSES, list))
+        if self.protocol and set(classes) < set(whole.classes):
+            found = replace(_within(found, classes), name=told["name"])
         return found if found.digest() == told["digest"] else None
 
 
@@ -65,13 +72,35 @@ def _parts(whole: Data, names: Mapping[str, Sequence[str]], some: bool) -> dict[
     return {part: Subset(pool, [places[name] for name in own]) for part, own in names.items()}
 
 
+def _within(data: Data, classes: tuple[str, ...]) -> Data:
+    """The same pictures, with labels that count some of the classes alone; those of others count as none of them."""
+    numbers = np.array([classes.index(name) if name in classes else len(classes) for name in data.classes])
+    parts = {part: Subset(source, range(len(source))) for part, source in data.splits.items()}
+    for source in parts.values():
+        source.labels = numbers[source.labels]
+    return replace(data, classes=classes, train=parts["train"], val=parts["val"], test=parts.get("test"))
+
+
 def _table(folder: Path, name: str, *needed: str) -> dict[str, Any]:
     """A file of the run, in which these keys must be."""
+    table = _stored(folder, name, dict)
+    if missing := [key for key in needed if key not in table]:
+        raise _unreadable(folder, name, f"it does not say {missing[0]}")
+    return table
+
+
+def _stored(folder: Path, name: str, kind: type[Kind]) -> Kind:
+    """What a file of the run holds, which must be of this kind."""
     try:
-        table: dict[str, Any] = json.loads((folder / name).read_text("utf-8"))
-        return {**table, **{key: table[key] for key in needed}}
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        reason = f"{type(error).__name__}: {error}"
-        raise ModelError(
-            f"{name} of the run in {folder} cannot be read ({reason}): copy its {RESULT} elsewhere, and give that"
-        ) from None
+        value = json.loads((folder / name).read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise _unreadable(folder, name, f"{type(error).__name__}: {error}") from None
+    if not isinstance(value, kind):
+        raise _unreadable(folder, name, f"it is no {kind.__name__}")
+    return value
+
+
+def _unreadable(folder: Path, name: str, reason: str) -> ModelError:
+    return ModelError(
+        f"{name} of the run in {folder} cannot be read ({reason}): copy its {RESULT} elsewhere, and give that"
+    )

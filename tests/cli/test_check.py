@@ -84,6 +84,40 @@ def test_names_that_hold_commands_or_markup_are_printed_as_text(run, save, tmp_p
     assert len(names) == 3
 
 
+def test_pictures_without_labels_are_looked_at_and_called_so(run, save, tmp_path: Path) -> None:
+    flat = tmp_path / "flat"
+    flat.mkdir()
+    for number, file in enumerate(sorted((tmp_path / "photos").rglob("*.png"))):
+        file.rename(flat / f"{number}.png")
+    (flat / "again.png").write_bytes((flat / "0.png").read_bytes())
+    Image.open(flat / "1.png").save(flat / "saved-again.jpg", quality=95)
+    (flat / "text.jpg").write_text("Roses are red")
+    answer = run("check", str(flat))
+    assert answer.code == 3
+    assert "text.jpg (it is none of JPEG" in answer.out
+    assert "same picture" in answer.out
+    assert "near copy" in answer.out
+    assert "class" not in answer.out
+    assert "15 pictures (12 train, 3 val), no labels; 1 errors, 2 warnings; nothing was changed" in answer.out
+    assert "flat holds 15 pictures but no class folders: make a folder for each class" in answer.err
+    assert run("check", str(flat), "--json").json[-1]["classes"] == 0
+
+
+def test_one_class_of_folders_is_most_likely_one_level_too_high_and_looked_at(run, save, tmp_path: Path) -> None:
+    (tmp_path / "above").mkdir()
+    (tmp_path / "photos").rename(tmp_path / "above" / "photos")
+    answer = run("check", str(tmp_path / "above"))
+    assert answer.code == 0
+    assert f"are the classes, give {tmp_path / 'above' / 'photos'} instead" in answer.err
+    assert "12 pictures (10 train, 2 val), no labels" in answer.out
+
+
+def test_a_folder_without_pictures_is_refused(run, tmp_path: Path) -> None:
+    answer = run("check", str(tmp_path))
+    assert answer.code == 3
+    assert "holds no pictures: put some in there" in answer.err
+
+
 def test_what_is_no_data_set_is_refused(run, tmp_path: Path) -> None:
     answer = run("check", str(tmp_path / "nothing"))
     assert answer.code == 2

@@ -12,6 +12,7 @@ from PIL import Image
 from patchwords.data.augment.augment import Augment
 from patchwords.data.augment.policy import RandAugment
 from patchwords.data.finish import Finish
+from patchwords.data.glimpses import Glimpses
 from patchwords.data.loader import Cut
 from patchwords.data.mix import Mix
 from patchwords.data.order import Order
@@ -98,6 +99,41 @@ def test_a_view_is_the_batch_that_training_makes_of_it() -> None:
         batch = finish(images, labels, indices=indices, views=views, step=view, progress=0.0)
         np.testing.assert_array_equal(seen.columns[1 + view].images, visible(batch["image"], PREPROCESS))
     assert not np.array_equal(seen.columns[1].images, seen.columns[6].images)
+
+
+def test_every_crop_of_a_picture_is_shown_as_the_batch_has_it() -> None:
+    glimpses = Glimpses(large=1, small=2, scale=(0.1, 0.4), size=(8, 6))
+    cut, finish = parts(noise(), crop=RandomCrop(scale=(0.5, 1.0)), augment=Augment())
+    cut, finish = replace(cut, glimpses=glimpses), replace(finish, glimpses=glimpses)
+    seen = look(cut, finish, CLASSES)
+    assert [column.heading for column in seen.columns] == [
+        "evaluation",
+        *(f"view 0, {crop}" for crop in ("large 1", "large 2", "small 1", "small 2")),
+    ]
+    indices, views = Order(0, 12).take(0, ROWS)
+    shown = cut((indices, views))
+    further = {name: torch.from_numpy(crops) for name, crops in shown.further.items()}
+    batch = finish(
+        *map(torch.from_numpy, (shown.images, shown.labels)),
+        indices=indices,
+        views=views,
+        step=0,
+        progress=0.0,
+        further=further,
+    )
+    for column, crops in zip(seen.columns[1:], (*batch["large"].unbind(1), *batch["small"].unbind(1)), strict=True):
+        np.testing.assert_array_equal(column.images, visible(crops, PREPROCESS))
+    with Image.open(io.BytesIO(draw(seen, "crops"))) as page:
+        small = max(ENLARGED // SIDE * 6, 6 * LINE)
+        assert page.width == GAP + 3 * (ENLARGED + GAP) + 2 * (small + GAP)
+
+
+def test_a_view_after_the_other_is_shown_while_there_is_room_for_all_its_crops() -> None:
+    cut, finish = parts(noise(), crop=RandomCrop())
+    for small, views in ((0, 3), (1, 2), (9, 1)):
+        glimpses = Glimpses(large=1, small=small, size=(8, 8))
+        columns = look(replace(cut, glimpses=glimpses), replace(finish, glimpses=glimpses), CLASSES).columns
+        assert len(columns) == 1 + views * (2 + small)
 
 
 def test_another_seed_gives_another_page() -> None:

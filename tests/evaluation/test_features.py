@@ -339,6 +339,27 @@ def test_something_else_in_the_place_of_the_file_is_noted(bench: Bench, photos: 
     assert "not kept for the next time" in bench.notes[0]
 
 
+def test_what_was_not_asked_for_the_longest_makes_room_for_what_is_new(
+    bench: Bench, photos: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def centred(mean: float) -> Preprocess:
+        return replace(SMALL, mean=(mean,) * 3)
+
+    for age, mean in enumerate((0.1, 0.2)):
+        bench(photos, preprocess=centred(mean))
+        newest = max(bench.files, key=lambda path: path.stat().st_mtime_ns)
+        os.utime(newest, (age, age))
+    monkeypatch.setattr(module, "MOST", sum(path.stat().st_size for path in bench.files))
+    bench(photos, preprocess=centred(0.1))  # which makes the other one the oldest
+    bench(photos, preprocess=centred(0.3))
+    assert "what was not asked for the longest was removed (1 file)" in bench.notes[-1]
+    computed = bench.computed
+    bench(photos, preprocess=centred(0.1))
+    assert bench.computed == computed
+    bench(photos, preprocess=centred(0.2))
+    assert bench.computed == computed + 1
+
+
 def test_the_cache_is_where_all_that_is_kept_lies(
     bench: Bench, photos: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -338,7 +338,8 @@ def test_a_run_whose_data_is_gone_says_so(tmp_path: Path) -> None:
     assert gone.source is None
     assert "does not exist" in gone.reason
     assert "--images" in gone.reason
-    (tmp_path / "data.json").write_text('{"names": {"train": ["1.png"], "val": []}, "notes": [], "digest": ""}')
+    told = {"name": "digits", "names": {"train": ["1.png"], "val": []}, "notes": [], "digest": ""}
+    (tmp_path / "data.json").write_text(json.dumps(told))
     changed = own(Origin(tmp_path, "digits", "again"), opening)
     assert changed.source is not None
     assert "has changed" in changed.notes[0]

@@ -7,7 +7,9 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from patchwords.layers import attention as attention_layer
 from patchwords.layers import pool as pool_layer
-from patchwords.models.cost import cost
+from patchwords.layers.bottleneck import POST, PRE, PostUnit, PreUnit
+from patchwords.layers.mlp import MLP
+from patchwords.models.cost import _likeness, cost
 from patchwords.models.names import Config, read
 from patchwords.ops.attention import weights
 
@@ -59,6 +61,28 @@ def test_layers_that_differ_are_rows_of_their_own() -> None:
     assert [row.times for row in units] == [1] * 8  # the first of a stage and the second differ
     assert units[0].output == (256, 56, 56)
     assert units[-1].output == (2048, 7, 7)
+
+
+@pytest.mark.parametrize("name", ["ViT-L/16", "DeiT-S/16-distilled", "MAE-B/16"])
+def test_of_equal_layers_one_is_run(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, seen = MLP.forward, []
+
+    def counted(self: MLP, x: Tensor) -> Tensor:
+        seen.append(x.shape)
+        return run(self, x)
+
+    monkeypatch.setattr(MLP, "forward", counted)
+    cost(read(name))
+    assert len(seen) == 1
+
+
+def test_layers_are_alike_only_where_all_that_they_are_set_to_is() -> None:
+    def unit(inputs: int = 64, middle: int = 32, stride: int = 1) -> PreUnit:
+        return PreUnit(inputs, middle, stride, PRE)
+
+    assert _likeness(unit()) == _likeness(unit())
+    assert len({_likeness(each) for each in (unit(), unit(stride=2), unit(inputs=32), unit(middle=64))}) == 4
+    assert _likeness(PostUnit(64, 32, 1, POST)) != _likeness(PostUnit(64, 32, 1, PRE))
 
 
 def test_memory_is_in_bytes() -> None:

@@ -23,7 +23,7 @@ from patchwords.errors import ModelError, UsageError
 from patchwords.evaluation.answers import Compute, answers
 from patchwords.evaluation.classify import probabilities
 from patchwords.inspection.sight import sight
-from patchwords.models.build import build
+from patchwords.models.build import build, configure
 from patchwords.models.names import Config
 from patchwords.serve.given import Paths
 from patchwords.serve.prediction import Prediction
@@ -277,8 +277,14 @@ def test_random_weights_that_were_opened_are_refused_too() -> None:
 
 def test_a_model_without_classes_is_refused(small_configs: dict[str, Config]) -> None:
     config = small_configs["no classes"]
-    with pytest.raises(ModelError, match="has no classes to predict"):
+    with pytest.raises(ModelError, match=r"has no classes to predict.*train DATA --weights MODEL"):
         Predictor(Subject("mae", build(config), Card(model=config)))
+
+
+def test_a_tokenizer_is_refused_with_what_its_words_are_for() -> None:
+    config = configure("Tokenizer-8/2", image=8, channels=1)
+    with pytest.raises(ModelError, match=r"words has no classes to predict.*set objective.tokenizer=MODEL"):
+        Predictor(Subject("words", build(config), Card(model=config)))
 
 
 def test_wrong_settings_are_refused(subject: Opening, tmp_path: Path) -> None:

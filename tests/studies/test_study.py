@@ -103,6 +103,17 @@ def test_the_folder_says_how_it_was_made(whole: Studied, data: Path) -> None:
     assert (terms["study"], terms["data"]) == ("data-size", str(data))
 
 
+@pytest.mark.parametrize("number", [0, -1])
+def test_a_training_can_be_evaluated_by_the_pictures_that_judged_it(
+    whole: Studied, number: int, tmp_path: Path
+) -> None:
+    row, model = whole.rows[number], whole.folder / whole.results.rows[number].cell.name
+    found = patchwords.evaluate(model, device="cpu", out=tmp_path / "page")
+    assert found.judgement is not None
+    assert found.judgement.scores.accuracy == pytest.approx(row["accuracy"])
+    assert found.judgement.scores.count == row["judged"]
+
+
 def test_a_finished_study_trains_nothing_more(whole: Studied, ask, count: list[str]) -> None:
     before = {name: (whole.folder / name).read_bytes() for name in ("results.csv", "figure.png")}
     again = ask("data-size", resume=whole.folder)
@@ -216,6 +227,15 @@ def test_a_loss_that_becomes_infinite_ends_its_cell_alone(ask, tmp_path: Path, n
         ({"change": {"learn.batches": 3}}, "batches is not a setting; did you mean batch"),
         ({"change": {"models.twin.both.parts.width": 15}}, r"pre-training-twin-0.5-seed-0 cannot be trained: .*15"),
         ({"device": "cuda:99"}, "cuda"),
+        (
+            {"name": "self-supervision", "grid": "digits", "change": {"model": "ResNet"}},
+            "pre-training-ResNet-masked-patches-seed-0 cannot be trained: objective masked_patch hides patches",
+        ),
+        (
+            {"name": "resolution", "grid": "digits", "change": {"model": "ResNet"}},
+            'fine-tuning-ResNet-larger-anew-seed-0 cannot be trained: positions "anew" has nothing to start anew',
+        ),
+        ({"name": "transfer", "change": {"tune.freeze": "blocks 9"}}, "fine-tuning-.* the model has 1"),
     ],
 )
 def test_what_cannot_be_studied_is_refused_before_there_is_a_folder(

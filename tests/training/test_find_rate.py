@@ -12,7 +12,7 @@ from PIL import Image
 from patchwords.errors import UsageError
 from patchwords.training import find_rate as module
 from patchwords.training.distributed import World
-from patchwords.training.find_rate import HIGHEST, LOWEST, STEPS, Rate, _smoothed, _steepest, _tried, find_rate
+from patchwords.training.find_rate import HIGHEST, LOWEST, STEPS, Rate, _highest_useful, _smoothed, _tried, find_rate
 from patchwords.training.watch import Log
 
 ALONE = World(0, 1, torch.device("cpu"))
@@ -130,24 +130,69 @@ def test_a_noisy_start_does_not_end_it() -> None:
     assert len(_tried(made(losses), ALONE, Log())[0]) == STEPS
 
 
-def test_smoothing_is_a_moving_average_that_starts_fair() -> None:
+def test_smoothing_is_a_mean_that_starts_fair_and_comes_no_later() -> None:
     np.testing.assert_allclose(_smoothed(np.full(20, 3.0)), 3.0)
-    found = _smoothed(np.array([1.0, 2.0, 4.0]))
-    by_hand = [1.0, (0.9 * 1 + 2) / 1.9, (0.81 * 1 + 0.9 * 2 + 4) / (0.81 + 0.9 + 1)]
-    np.testing.assert_allclose(found, by_hand)
+    near, far = np.exp(-1 / 50), np.exp(-4 / 50)
+    found = _smoothed(np.array([4.0, 2.0, 1.0]))
+    np.testing.assert_allclose(found[1], (near * 4 + 2 + near * 1) / (1 + 2 * near))
+    np.testing.assert_allclose(found[0], (4 + near * 2 + far * 1) / (1 + near + far))
+    line = 60 - np.arange(60.0)
+    np.testing.assert_allclose(_smoothed(line)[20:40], line[20:40], rtol=1e-3)
 
 
-def test_the_steepest_fall_is_taken_over_the_logarithm_of_the_rate() -> None:
-    rates = np.logspace(-6, 0, 61)
-    losses = 2 - 1 / (1 + np.exp(-(np.log10(rates) + 3) * 4)) + 10 * np.clip(np.log10(rates) + 1, 0, None)
-    assert _steepest(rates, losses) == pytest.approx(1e-3, rel=0.2)
+def test_a_jump_above_the_first_losses_counts_no_higher_than_these() -> None:
+    falling, jump = np.linspace(2, 1, 50), np.where(np.arange(50) == 40, 50.0, 0.0)
+    assert _smoothed(falling + jump).max() <= 2
+    assert _smoothed(falling + jump).argmin() == 49
+
+
+def curve(*falls: tuple[float, float, float]) -> tuple[np.ndarray, np.ndarray]:
+    """Rates, and a loss that falls by so much around each power of ten, so steeply; from 0.1 on it explodes."""
+    rates = np.logspace(-6, 0, 121)
+    powers = np.log10(rates)
+    fallen = [much / (1 + np.exp(-(powers - power) * steep)) for much, power, steep in falls]
+    return rates, 2 - np.sum(fallen, 0) + 10 * np.clip(powers + 1, 0, None)
+
+
+def test_the_highest_rate_is_suggested_at_which_the_loss_still_falls() -> None:
+    rates, losses = curve((1.0, -3.0, 4.0))
+    assert 1e-3 < _highest_useful(rates, losses) < 10**-2
+    slopes = np.gradient(losses, np.log(rates))
+    last = int(np.flatnonzero(np.isclose(rates, _highest_useful(rates, losses), rtol=0.1))[0])
+    assert slopes[last] / slopes.min() == pytest.approx(0.1, abs=0.03)
+
+
+def test_what_is_learned_at_once_does_not_lower_the_suggestion() -> None:
+    suggested = _highest_useful(*curve((0.3, -3.0, 4.0)))
+    assert _highest_useful(*curve((1.0, -5.0, 3.0), (0.6, -4.0, 3.0), (0.3, -3.0, 4.0))) == pytest.approx(
+        suggested, rel=0.5
+    )
+
+
+def test_a_dip_far_behind_the_fall_is_no_part_of_it() -> None:
+    rates, losses = curve((1.0, -4.0, 4.0))
+    dipped = losses - 0.1 * np.exp(-(((np.log10(rates) + 1.5) / 0.2) ** 2))
+    assert np.log10(rates[dipped.argmin()]) == pytest.approx(-1.5, abs=0.1)
+    assert _highest_useful(rates, dipped) == _highest_useful(rates, losses)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "least", "most"),
+    [("digits", 1e-3, 1e-2), ("digits-mae", 3e-4, 1e-2), ("digits-masked-patch", 5e-4, 1e-2)],
+)
+def test_the_suggestion_for_the_digits_is_near_the_rate_of_the_recipe(
+    recipe: str, least: float, most: float, tmp_path: Path
+) -> None:
+    change = {"data.workers": 0, "data.cache": "memory"}
+    found = find_rate("digits", recipe=recipe, change=change, device="cpu", out=tmp_path / "rate.png")
+    assert least < found.suggestion < most
 
 
 @pytest.mark.parametrize("losses", [[], [1.0], [1.0, 0.9], [1.0, 2.0, 3.0, 4.0], [1.0, 0.5, 3.0, 4.0]])
 def test_a_loss_that_never_falls_is_said(losses: list[float]) -> None:
     rates = np.logspace(-6, 0, max(len(losses), 1))[: len(losses)]
     with pytest.raises(UsageError, match="the loss never fell"):
-        _steepest(rates, np.array(losses))
+        _highest_useful(rates, np.array(losses))
 
 
 def test_a_search_that_fails_leaves_no_picture(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,20 +1,25 @@
 """How many pictures fit: numbers where the recipe leaves them open, and what was said where it does not."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
+from patchwords.data.glimpses import Glimpses
 from patchwords.data.mix import Mix
 from patchwords.models.names import Config, read
+from patchwords.objectives.dino import Dino
 from patchwords.training import fit
 from patchwords.training.distributed import World
 from patchwords.training.fit import LARGEST, piece, settled
 from patchwords.training.recipe import DataRecipe, Recipe
 
 CPU = World(0, 1, torch.device("cpu"))
+SEVERAL = Glimpses(large=1, small=8)  # of 96x96
 
 
 @pytest.fixture
@@ -123,6 +128,43 @@ def test_an_odd_batch_that_is_mixed_can_be_settled(model: Any) -> None:
     assert settled(recipe, model, 100, CPU).micro == 7
 
 
+@pytest.mark.parametrize("name", ["ViT-S/16", "Swin-T", "R50x1"])
+def test_of_pictures_that_come_in_several_crops_fewer_are_taken(name: str) -> None:
+    one, ten = piece(read(name), 4096), piece(read(name), 4096, SEVERAL.pictures((224, 224)))
+    assert one / 4 <= ten <= one / 3  # 2 crops and 8 of an area of 0.18
+
+
+def test_the_crops_of_the_recipe_are_counted() -> None:
+    model = replace(read("ViT-S/16"), depth=2).build()  # type: ignore[type-var]
+    recipe = Recipe(batch=1024, data=DataRecipe(glimpses=SEVERAL))
+    assert settled(recipe, model, 10**6, CPU).micro == piece(model.config, 1024, SEVERAL.pictures((224, 224)))
+    assert settled(Recipe(batch=1024), model, 10**6, CPU).micro == piece(model.config, 1024)
+
+
+def test_a_gpu_is_tried_with_all_crops_of_a_picture(small_configs: dict[str, Config]) -> None:
+    model, seen = small_configs["plain"].build(), []
+    size = model.config.image
+    model.register_forward_pre_hook(lambda module, given: seen.append(given[0].shape))
+    glimpse = model.glimpse
+    model.glimpse = lambda images: seen.append(images.shape) or glimpse(images)  # type: ignore[method-assign]
+    recipe = Recipe(data=DataRecipe(glimpses=Glimpses(large=1, small=3, size=size)))
+    fit._answered(recipe, model, 4, CPU.device).backward()
+    assert seen == [(8, 3, *size), (12, 3, *size)]
+    seen.clear()
+    fit._answered(Recipe(), model, 4, CPU.device).backward()
+    assert seen == [(4, 3, *size)]
+
+
+def test_the_activations_of_several_crops_are_those_that_the_objective_keeps() -> None:
+    config = replace(read("ViT-Ti/16"), image=(64, 64), depth=3)  # type: ignore[type-var]
+    glimpses = Glimpses(large=1, small=4, size=(32, 32))
+    objective = Dino(outputs=16, hidden=16, bottleneck=8).build(config.build()).train()
+    batch = {"large": torch.rand(4, 2, 3, 64, 64), "small": torch.rand(4, 4, 3, 32, 32)}
+    measured = kept(objective, lambda: objective(batch)[0]) / 4
+    promised = fit.CPU_BYTES / piece(config, 10**9, glimpses.pictures((64, 64)))
+    assert 0.5 * measured < promised < 2 * measured
+
+
 @pytest.mark.parametrize(
     "config",
     [
@@ -134,17 +176,22 @@ def test_an_odd_batch_that_is_mixed_can_be_settled(model: Any) -> None:
 def test_the_activations_of_a_piece_stay_below_the_limit(config: Config) -> None:
     """Measured: what autograd keeps of one picture, times the piece."""
     model = config.build()
-    kept: dict[int, int] = {}
-    parameters = {each.untyped_storage().data_ptr() for each in model.parameters()}
+    measured = kept(model, lambda: model(torch.rand(4, 3, 64, 64))) / 4
+    promised = fit.CPU_BYTES / piece(config, 10**9)
+    assert 0.5 * measured < promised < 2 * measured
+
+
+def kept(module: nn.Module, asked: Callable[[], torch.Tensor]) -> int:
+    """The bytes that autograd keeps for the backward pass, beside the parameters."""
+    found: dict[int, int] = {}
+    parameters = {each.untyped_storage().data_ptr() for each in module.parameters()}
 
     def note(tensor: torch.Tensor) -> torch.Tensor:
         if tensor.untyped_storage().data_ptr() not in parameters:
-            kept[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+            found[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
-        output = model(torch.rand(4, 3, 64, 64))
-    measured = sum(kept.values()) / 4
+        output = asked()
     assert output.requires_grad
-    promised = fit.CPU_BYTES / piece(config, 10**9)
-    assert 0.5 * measured < promised < 2 * measured
+    return sum(found.values())

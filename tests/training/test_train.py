@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 import patchwords
 from patchwords.data.sources.door import open_data
@@ -99,13 +100,28 @@ def test_the_run_gives_back_the_model_that_was_scored(data: Path, tmp_path: Path
     assert vars(model)["card"].classes == ("0", "1")
 
 
-@pytest.mark.parametrize("name", ["digits", "cifar10"])
+@pytest.mark.parametrize("name", ["cifar10", "flower_photos"])
 def test_a_run_folder_hides_no_data_set(name: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A resumed run would take its own folder for its data."""
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match=f"would hide the data set {name}; choose another name"):
         train(data, out=name)
     assert not Path(name).exists()
+
+
+def test_a_folder_called_digits_is_learned_from_by_its_path_alone(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("a", "b"):
+        (tmp_path / "digits" / name).mkdir(parents=True)
+        for number in range(5):
+            Image.new("L", (8, 8), 30 * number).save(tmp_path / "digits" / name / f"{number}.png")
+    plain = train("", recipe="digits", change={"duration": "1 steps"}, device="cpu")
+    assert json.loads((plain.folder / "run.json").read_text())["data"] == "digits"
+    assert len(json.loads((plain.folder / "classes.json").read_text())) == 10
+    own = train(Path("digits"), recipe="digits", change={"duration": "1 steps"}, device="cpu")
+    assert json.loads((own.folder / "run.json").read_text())["data"] == str(tmp_path / "digits")
 
 
 def test_threads_and_determinism_end_with_the_run(data: Path, tmp_path: Path) -> None:

@@ -33,8 +33,9 @@ def origin(tmp_path: Path) -> Callable[[Data], Origin]:
 
     def write(data: Data) -> Origin:
         told = {part: names(source) for part, source in data.splits.items()}
-        table = {"names": told, "notes": ["a note"], "digest": data.digest()}
+        table = {"name": data.name, "names": told, "notes": ["a note"], "digest": data.digest()}
         (tmp_path / "data.json").write_text(json.dumps(table))
+        (tmp_path / "classes.json").write_text(json.dumps(data.classes))
         return Origin(tmp_path, "/squares", "")
 
     return write
@@ -80,6 +81,27 @@ def test_pictures_beyond_those_of_the_run_are_other_data_unless_a_protocol_left_
     run = origin(given)
     assert run.divided(WHOLE) is None
     assert replace(run, protocol=True).divided(WHOLE) is not None
+
+
+def test_some_of_the_classes_are_found_again_where_a_study_left_out_the_others(
+    origin: Callable[[Data], Origin],
+) -> None:
+    def coloured(labels: np.ndarray) -> Data:
+        pictures = Arrays(np.zeros((12, 2, 2, 1), dtype=np.uint8), labels, "train")
+        return Data(name="colours", classes=("blue", "green", "red"), train=pictures, val=pictures)
+
+    whole = coloured(np.arange(12) % 3)
+    learned, judging = (Subset(whole.train, numbers) for numbers in ([5, 1, 2], [4, 8]))
+    for source in (learned, judging):
+        source.labels = source.labels - 1
+    half = replace(whole, name="colours, 2 classes", classes=("green", "red"), train=learned, val=judging)
+    run = origin(half)
+    assert run.divided(whole) is None
+    found = replace(run, protocol=True).divided(whole)
+    assert found is not None
+    assert (found.name, found.classes, found.notes) == ("colours, 2 classes", ("green", "red"), ("a note",))
+    assert (found.train.labels.tolist(), names(found.val)) == ([1, 0, 1], ["train/4", "train/8"])
+    assert replace(run, protocol=True).divided(coloured(np.zeros(12, dtype=np.int64))) is None
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"names": {}, "notes": []}'])

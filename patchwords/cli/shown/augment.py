@@ -33,8 +33,9 @@ def show_augment(
     with output.download(given) as progress:
         data = opening(given, split=recipe.data.validation, offline=offline, mirror=mirror, progress=progress)
     preprocess, channels = _prepared(name, recipe, data)
-    cut = Cut(data.train, recipe.data.crop, preprocess, channels, recipe.seed)
-    finish = Finish(recipe.data.augment, recipe.data.mix, preprocess, len(data.classes), recipe.seed)
+    fed, glimpses = recipe.data, recipe.data.glimpses
+    cut = Cut(data.train, fed.crop, preprocess, channels, recipe.seed, glimpses)
+    finish = Finish(fed.augment, fed.mix, preprocess, len(data.classes), recipe.seed, glimpses)
     seen = look(cut, finish, data.classes)
     for damage in seen.damages:
         output.note(f"{damage.name} cannot be read ({damage.reason}); another is shown")

@@ -52,14 +52,17 @@ def check(
     note: Callable[[str], None] = lambda remark: None,
 ) -> Findings:
     """Quick: headers, exact copies and classes. Full: everything decoded, and near copies as well."""
-    findings = Findings({split: len(source) for split, source in data.splits.items()}, len(data.classes))
+    labelled = len(data.classes) > 1  # one class says nothing
+    counts = {split: len(source) for split, source in data.splits.items()}
+    findings = Findings(counts, len(data.classes) if labelled else 0)
     chosen = [(split, index) for split, source in data.splits.items() for index in range(len(source))]
     if depth == "quick" and len(chosen) > QUICK_MOST:
         note(f"only every {len(chosen) // QUICK_SAMPLE}th picture was looked at; `patchwords check` looks at all")
         chosen = chosen[:: len(chosen) // QUICK_SAMPLE]
     places = [_place(data, *each) for each in chosen]
     seen = _seen(data, chosen, depth, workers, progress, note)
-    for finding in (*_pictures(places, seen), *_copies(places, seen, data, depth), *_classes(data)):
+    classes = _classes(data) if labelled else ()
+    for finding in (*_pictures(places, seen), *_copies(places, seen, data, depth), *classes):
         findings.add(finding)
     return findings
 

@@ -22,7 +22,7 @@ def exact(places: Sequence[Place], digests: Sequence[bytes], data: Data) -> Iter
     found = [[places[number] for number in group] for group in _same(digests)]
     yield from _leaks(found, data, kind="leak", what="same picture", severity="error")
     yield Finding(kind="labels", what="same picture under two labels", groups=_two_labels(found), severity="error")
-    yield Finding(kind="copies", what="same picture more than once in a class", groups=_within(found))
+    yield Finding(kind="copies", what=f"same picture more than once{_where(data)}", groups=_within(found))
 
 
 def near(
@@ -32,7 +32,7 @@ def near(
     found = [[places[number] for number in group] for group in _alike(digests, looks)]
     yield from _leaks(found, data, kind="near leak", what="near copy", severity="warning")
     yield Finding(kind="near labels", what="near copy under two labels", groups=_two_labels(found))
-    yield Finding(kind="near copies", what="near copy within a class", groups=_within(found))
+    yield Finding(kind="near copies", what=f"near copy{_where(data)}", groups=_within(found))
 
 
 def _same(digests: Sequence[bytes]) -> list[list[int]]:
@@ -74,6 +74,11 @@ def _two_labels(found: list[list[Place]]) -> tuple[Group, ...]:
 def _within(found: list[list[Place]]) -> tuple[Group, ...]:
     """Groups of one label in one split."""
     return tuple(tuple(place.name for place in group) for group in found if len({place[:2] for place in group}) == 1)
+
+
+def _where(data: Data) -> str:
+    """Copies within a class; without labels there is none to name."""
+    return " within a class" if len(data.classes) > 1 else ""
 
 
 def _named(found: list[list[Place]], by: str) -> tuple[Group, ...]:

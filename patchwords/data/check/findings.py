@@ -35,7 +35,7 @@ class Findings:
     """All of them, and how much was looked at."""
 
     pictures: dict[str, int]  # by split
-    classes: int
+    classes: int  # none where nobody labelled the pictures
     errors: list[Finding] = field(default_factory=list)
     warnings: list[Finding] = field(default_factory=list)
     notes: list[Finding] = field(default_factory=list)

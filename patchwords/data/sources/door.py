@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from patchwords import download
@@ -48,16 +49,19 @@ def open_data(
 ) -> Data:
     """A data set with at least two classes, and pictures to learn from and to validate with.
 
-    Without a `split` nothing is held out, and one class is enough: pictures to judge a model by.
+    Without a `split` nothing is held out, and one class is enough: pictures to judge a model by. What lies here under
+    the name of a public set goes before its download; the digits need none, and are what their name says.
     """
-    word = str(given)
-    path = _absolute(Path(given))
-    if word and os.path.isdir(path):
-        return _reader(path)(path, split)
-    if word and os.path.isfile(path):
-        return _file(path, split)
+    word = spelled(given)
+    path = _absolute(Path(word))
     if word == digits.NAME:
-        return digits.read(split)
+        beside = (f"{word} are the built-in ones; what lies here is {os.path.join(os.curdir, word)}",)
+        return _noted(digits.read(split), beside if os.path.exists(path) else ())
+    here = (f"{word} is {path}, which lies here, and not the public set of that name",) if word in PUBLIC else ()
+    if word and os.path.isdir(path):
+        return _noted(_reader(path)(path, split), here)
+    if word and os.path.isfile(path):
+        return _noted(_file(path, split), here)
     if word in PUBLIC:
         return named.read(word, split, offline=offline, mirror=mirror, progress=progress, cache=cache)
     if "{" in path.name:
@@ -75,21 +79,38 @@ def open_pictures(
     progress: download.Progress | None = None,
 ) -> Data:
     """Pictures that need no labels: any data set, or a folder whose pictures nobody told apart."""
-    path = _absolute(Path(given))
-    if str(given) and os.path.isdir(path) and _reader(path) is folder.read and not folder.is_labelled(path):
+    word = spelled(given)
+    path = _absolute(Path(word))
+    if word not in ("", digits.NAME) and os.path.isdir(path) and _is_plain(path):
         return folder.read_plain(path, split)
-    return open_data(given, split=split, offline=offline, mirror=mirror, progress=progress)
+    return open_data(word, split=split, offline=offline, mirror=mirror, progress=progress)
 
 
-def is_name(word: str) -> bool:
-    """Whether a data set is called so, which a folder of that name would hide."""
-    return word == digits.NAME or word in PUBLIC
+def spelled(given: str | Path) -> str:
+    """The word for it: a `Path` is one, also where a set is called so."""
+    word = str(given)
+    return os.path.join(os.curdir, word) if isinstance(given, Path) and word == digits.NAME else word
+
+
+def would_hide(word: str) -> bool:
+    """Whether a folder of this name would go before a data set that is called so."""
+    return word in PUBLIC
 
 
 def place(given: str) -> str:
-    """What opens the same data from anywhere: the whole path, or the name of a public set."""
+    """What opens the same data from anywhere: the whole path, or the name of a set."""
     path = _absolute(Path(given))
-    return str(path) if path.exists() or "{" in path.name else given
+    return str(path) if given != digits.NAME and (path.exists() or "{" in path.name) else given
+
+
+def _noted(data: Data, notes: tuple[str, ...]) -> Data:
+    """With what should be known of how it was found."""
+    return replace(data, notes=(*notes, *data.notes))
+
+
+def _is_plain(path: Path) -> bool:
+    """Whether it is a folder of pictures that nobody told apart."""
+    return _reader(path) is folder.read and not folder.is_labelled(path)
 
 
 def _absolute(path: Path) -> Path:

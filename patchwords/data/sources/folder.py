@@ -62,6 +62,8 @@ def read_plain(folder: Path, settings: Split | None) -> Data:
     for part, place in (parts_in(folder) or {"train": ""}).items():
         paths = _walk(folder, place, found)
         sources[part] = Files(folder, Names(paths), np.zeros(len(paths), dtype=np.int64))
+    if not any(map(len, sources.values())):
+        raise DataError(f"{printable(str(folder))} holds no pictures: put some in there, or give another folder")
     return unlabelled(folder.name, sources, settings, list(found.notes()))
 
 

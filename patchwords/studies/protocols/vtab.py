@@ -178,8 +178,8 @@ def _task(wanted: Wanted, entry: Entry, name: str, listing: Path) -> Task:
 
 def _given(word: str, listing: Path) -> str:
     """What opens the data: a path is one from where the file is."""
-    path, known = listing.parent / Path(word).expanduser(), (digits.NAME, *PUBLIC)
-    if path.exists() or "{" in path.name:
+    path, known = (listing.parent / Path(word).expanduser()).absolute(), (digits.NAME, *PUBLIC)
+    if word != digits.NAME and (path.exists() or "{" in path.name):
         return str(path)
     if word in known:
         return word

@@ -3,12 +3,15 @@
 import os
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from patchwords.data.sources.door import open_data, place
+from patchwords.data.sources.door import open_data, open_pictures, place, spelled
+from patchwords.data.sources.source import Data
 from patchwords.errors import DataError, UsageError
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -45,10 +48,42 @@ def test_a_zip_is_to_be_unpacked_first(tmp_path: Path) -> None:
         open_data(tmp_path / "a.zip")
 
 
-def test_a_folder_goes_before_a_public_name(tree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("opens", [partial(open_data, split=None), partial(open_pictures, split=None)])
+def test_a_folder_goes_before_a_download_and_that_is_said(
+    opens: Callable[[str], Data], tree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tree({"a": 5, "b": 5}).rename(tmp_path / "cifar10")
+    monkeypatch.chdir(tmp_path)
+    data = opens("cifar10")
+    assert data.classes == ("a", "b")
+    assert data.notes[0] == f"cifar10 is {folder}, which lies here, and not the public set of that name"
+    assert place("cifar10") == str(folder)
+    assert not opens("./cifar10").notes
+
+
+@pytest.mark.parametrize("opens", [partial(open_data, split=None), partial(open_pictures, split=None)])
+def test_no_folder_hides_the_digits(
+    opens: Callable[[str | Path], Data], tree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not opens("digits").notes
     tree({"a": 5, "b": 5}).rename(tmp_path / "digits")
     monkeypatch.chdir(tmp_path)
-    assert open_data("digits").classes == ("a", "b")
+    data = opens("digits")
+    assert len(data.classes) == 10
+    assert data.notes[0] == "digits are the built-in ones; what lies here is ./digits"
+    assert place("digits") == "digits"
+
+
+@pytest.mark.parametrize("given", ["./digits", "digits/", Path("digits"), "../work/digits"])
+def test_a_folder_called_digits_is_meant_by_its_path(
+    given: str | Path, tree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "work").mkdir()
+    folder = tree({"a": 5, "b": 5}).rename(tmp_path / "work" / "digits")
+    monkeypatch.chdir(folder.parent)
+    data = open_data(given, split=None)
+    assert (data.name, data.classes, data.notes) == ("digits", ("a", "b"), ())
+    assert place(spelled(given)) == str(folder)
 
 
 @pytest.mark.parametrize("given", [".", "..", "a/..", "../photos", "./"])

@@ -136,6 +136,12 @@ def test_shards_are_named_by_their_pattern(folder: Path) -> None:
     assert _given("x-{000..009}.tar", folder / "tasks.toml") == str(folder / "x-{000..009}.tar")
 
 
+def test_the_digits_are_the_built_in_ones_whatever_lies_beside_the_list(tmp_path: Path) -> None:
+    (tmp_path / "digits").mkdir()
+    assert _given("digits", tmp_path / "tasks.toml") == "digits"
+    assert _given("./digits", tmp_path / "tasks.toml") == str(tmp_path / "digits")
+
+
 def test_classes_that_the_thousand_lack_are_named(study, made_up, folder: Path, notes) -> None:
     made_up(lambda recipe, data: (0.5, 1.0))
     images, labels = np.zeros((2000, 8, 8, 3), dtype=np.uint8), np.arange(2000) % 2
