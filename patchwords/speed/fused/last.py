@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
-from torch.nn import functional as F
 
 from patchwords.layers.block import Block
 from patchwords.speed.fused.block import (
@@ -38,11 +37,11 @@ class _Last(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, front: int, heads: int, how: How, keeps: Keeps, *learned: Any) -> Tensor:
         k, p, width = how.kernels, working(Learned(*learned), how), x.shape[2]
         first = k.norm(x.view(-1, width), p.norm1, p.shift1, how.epsilon)
-        asks = first.y.view(x.shape)[:, :front].contiguous()
-        q = F.linear(asks, p.qkv[:width], _some(p.qkv_bias, slice(width)))
-        kv = F.linear(first.y, p.qkv[width:], _some(p.qkv_bias, slice(width, None))).view(*x.shape[:2], -1)
+        asks = first.y.view(x.shape)[:, :front].reshape(-1, width).contiguous()
+        q = k.product(asks, p.qkv[:width], _some(p.qkv_bias, slice(width))).view(-1, front, width)
+        kv = k.product(first.y, p.qkv[width:], _some(p.qkv_bias, slice(width, None))).view(*x.shape[:2], -1)
         out, total = k.few(q, kv, heads)
-        branch = F.linear(out.view(-1, width), p.out, p.out_bias)
+        branch = k.product(out.view(-1, width), p.out, p.out_bias)
         done, second, h = ended(x[:, :front].reshape(-1, width).contiguous(), branch, keeps, p, how)
         ctx.how, ctx.keeps, ctx.front, ctx.heads = how, keeps, front, heads
         ctx.save_for_backward(x, *waiting(first, how)[1:], asks, q, kv, out, total, *waiting(second, how), h, *p)
@@ -56,11 +55,11 @@ class _Last(torch.autograd.Function):
         p, width = Learned(*rest), x.shape[2]
         rows = grad.reshape(-1, width).contiguous()
         end = ended_back(rows, (between, y2, mean2, inverse2), h, ctx.keeps, p, how)
-        dout = (end.branch @ p.out).view(q.shape)
+        dout = k.product_back(end.branch, p.out).view(q.shape)
         back = k.few_backward(dout, q, kv, out, total, ctx.heads)
         dkv, dq = back.kv.flatten(0, 1), back.q.flatten(0, 1)
-        dy = (dkv @ p.qkv[width:]).view(x.shape)
-        dy[:, :front] += (dq @ p.qkv[:width]).view(grad.shape)
+        dy = k.product_back(dkv, p.qkv[width:]).view(x.shape)
+        dy[:, :front] += k.product_back(dq, p.qkv[:width]).view(grad.shape)
         normed = woken((x.view(-1, width), y1, mean1, inverse1), p.norm1, p.shift1, how)
         first = k.norm_backward(dy.view(-1, width), normed, p.norm1, None)
         dx = first.x.view(x.shape)
@@ -68,7 +67,7 @@ class _Last(torch.autograd.Function):
         found = Learned(
             norm1=first.weight,
             shift1=first.bias,
-            qkv=torch.cat([k.product_sums(dq, asks.flatten(0, 1)), k.product_sums(dkv, normed.y)]),
+            qkv=torch.cat([k.product_sums(dq, asks), k.product_sums(dkv, normed.y)]),
             qkv_bias=None if p.qkv_bias is None else _sums(dq, dout.flatten(0, 1)),
             out=k.product_sums(end.branch, out.view(-1, width)),
             **end.learned,
