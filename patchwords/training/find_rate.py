@@ -58,10 +58,10 @@ def find_rate(
     with world(device) as here:
         chosen = choose(str(data), recipe, dict(change or {}))
         found = opened(str(data), chosen, watcher, offline=offline, mirror=mirror)
-        if here.leads:
-            look(found, chosen, watcher)
         model, card = begin(chosen, found)
         chosen = settled(chosen, model, len(found.train), here)
+        if here.leads:
+            look(found, chosen, watcher)
         made = parts(Setting(chosen, found, here, watcher, Wish()), model, card)
         tried, losses = _tried(made, here, watcher)
         smoothed = _smoothed(losses)

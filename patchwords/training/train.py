@@ -1,6 +1,7 @@
 """`patchwords.train`: from a folder of pictures to a trained model and a report, or on from where a run stopped."""
 
 import json
+import shlex
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -138,12 +139,12 @@ def _start(
 ) -> Run:
     recipe = placed(choose(given.name if isinstance(given, Data) else given, name, changes))
     data = opened(given, recipe, watcher, offline=wishes.offline, mirror=wishes.mirror)
-    if here.leads and data is not given:
-        look(data, recipe, watcher)
     model, card = begin(recipe, data)
     recipe = settled(recipe, model, len(data.train), here)
     _possible(recipe, model, len(data.train), here)
     made = RunFolder.create(None if out is None else Path(out), data.name) if here.leads else None
+    if made and data is not given:
+        _looked(made, data, recipe, watcher)
     path = Path(here.told(str(made.path if made else "")))
     with made or RunFolder.visit(path) as folder, threads(recipe.threads), listening() as wish:
         setting = Setting(recipe, data, here, watcher, wish)
@@ -177,10 +178,12 @@ def _resume(
             raise UsageError(f"{path} is one training of several: go on with all of them, `{run['again']}`")
         guides = run.get("guides", {})
         recipe = unchanged(stored, name, changes, guides)
-        data = opened(given or run["data"], recipe, watcher, offline=wishes.offline, mirror=wishes.mirror)
+        data = _again(given, run["data"], path, recipe, watcher, wishes)
         same_data(data, json.loads((path / "data.json").read_text("utf-8")))
         if here.leads and data is not given:
             look(data, recipe, watcher)
+            if given:
+                add(folder, {"data": _called(given)})  # where everyone finds it from now on
         with threads(recipe.threads), listening() as wish:
             elsewhere = differences(run["environment"], environment(here.device))
             for sentence in same_place([*elsewhere, *how(stored, recipe)], wishes.deterministic):
@@ -195,6 +198,28 @@ def _resume(
                 _first(loop, keeper)
             watcher.note(_where(loop))
             return _run(loop, keeper, judge)
+
+
+def _looked(folder: RunFolder, data: Data, recipe: Recipe, watcher: Watcher) -> None:
+    """The longest of what comes before the first step, so it is the last; what ends here has begun nothing."""
+    try:
+        look(data, recipe, watcher)
+    except BaseException:  # also who leaves meanwhile
+        folder.withdraw()
+        raise
+
+
+def _again(given: str | Data, known: str, path: Path, recipe: Recipe, watcher: Watcher, wishes: Wishes) -> Data:
+    """The data of a run that goes on: what was given, or where the run knows it to be."""
+    try:
+        return opened(given or known, recipe, watcher, offline=wishes.offline, mirror=wishes.mirror)
+    except UsageError as error:
+        if given:
+            raise
+        raise UsageError(
+            f"the data that the run learns from is not found: {error}; say where it is now, "
+            f"`patchwords train DATA --resume {shlex.quote(str(path))}`"
+        ) from None
 
 
 def _called(given: str | Data) -> str:
