@@ -56,7 +56,10 @@ def open_checkpoint(
     refuse_without_result(path)
     contents = files.read(path, depth)
     if cards.KEY in contents.metadata:
-        return _native(contents, depth, heads, image)
+        try:
+            return _native(contents, depth, heads, image)
+        except ModelError as error:
+            raise ModelError(f"{path}: {error}") from None
     tensors, beside = unwrap(contents.tensors)
     image = image or (names.read(published.model).image if published else None)
     with hub.understanding(path):
