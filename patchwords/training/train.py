@@ -16,7 +16,7 @@ from patchwords.models.model import Model
 from patchwords.speed.precision import check_precision
 from patchwords.training import recipe as recipes
 from patchwords.training.assemble import Setting, assemble, due_steps, plan_of
-from patchwords.training.board import board
+from patchwords.training.board import board, summary_writer
 from patchwords.training.clock import peak
 from patchwords.training.conditions import determined, threads
 from patchwords.training.distributed import World, world
@@ -119,6 +119,8 @@ def train(
     wishes = Wishes(deterministic, tensorboard, offline, mirror, called, again)
     if out is not None and is_name(str(out)):
         raise UsageError(f"--out {out}: a folder called so would hide the data set {out}; choose another name")
+    if tensorboard:
+        summary_writer()  # what is missing is said before anything is opened
     watcher = watcher or Log()
     given = data if isinstance(data, Data) else str(data)
     with determined(deterministic), world(device) as here:

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -217,6 +218,14 @@ def test_what_is_wrong_with_the_settings_is_said_before_all_pictures_are_looked_
     (tmp_path / "run/mine.txt").touch()
     with pytest.raises(PatchwordsError, match=sentence):
         tiny(data, tmp_path / "run", **change)
+
+
+def test_a_package_that_is_missing_is_said_before_the_data_is_opened(data: Path, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    notes = Notes()
+    with pytest.raises(UsageError, match="--tensorboard needs a package"):
+        train(data, recipe="digits", change=TINY, out=tmp_path / "run", tensorboard=True, watcher=notes)
+    assert notes.said == []
 
 
 def test_a_look_that_is_broken_off_leaves_nothing(data: Path, tmp_path: Path, monkeypatch) -> None:
