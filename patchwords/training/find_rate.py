@@ -19,6 +19,7 @@ from patchwords.training.distributed import World, world
 from patchwords.training.fit import settled
 from patchwords.training.pictures import look, opened
 from patchwords.training.recipe import choose
+from patchwords.training.run import durable
 from patchwords.training.signals import Wish
 from patchwords.training.start import begin
 from patchwords.training.watch import Log, Watcher
@@ -55,6 +56,8 @@ def find_rate(
     picture = Path(out or "learning-rate.png")
     if picture.exists():
         raise UsageError(f"{picture} exists: name another file for the picture with --out")
+    with durable.refusals(picture):
+        picture.parent.mkdir(parents=True, exist_ok=True)
     with world(device) as here:
         chosen = choose(str(data), recipe, dict(change or {}))
         found = opened(str(data), chosen, watcher, offline=offline, mirror=mirror)
@@ -120,5 +123,5 @@ def _draw(picture: Path, tried: NDArray[np.float64], losses: NDArray[np.float64]
     axes.axvline(suggestion, linestyle=":", color="black", label=f"suggested: {suggestion:g}")
     axes.set(xlabel="learning rate", ylabel="training loss, smoothed")
     axes.legend()
-    picture.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(picture, dpi=150)
+    with durable.refusals(picture):
+        figure.savefig(picture, dpi=150)
