@@ -3,6 +3,7 @@
 import signal
 import sys
 import traceback
+from contextlib import suppress
 from importlib import import_module
 from io import TextIOWrapper
 from types import FrameType
@@ -28,6 +29,8 @@ VERBS = (
     "bench",
 )  # each the name of a module here, whose function of that name is the command
 
+PIPE_BROKE = 128 + 13  # SIGPIPE: whoever read the output has enough: `patchwords show zoo | head`
+
 app = typer.Typer(
     help="Vision Transformers: from a folder of pictures to a trained, examined, exported and served model.",
     epilog="--debug with any command shows the traceback of an error.",
@@ -50,6 +53,8 @@ def main() -> None:
     """Runs a command; what a user can mend is one sentence and an exit code, the rest is a bug and says so."""
     signal.signal(signal.SIGINT, _stop)
     signal.signal(signal.SIGTERM, _stop)
+    if sys.platform != "win32" and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # as it is under nohup
+        signal.signal(signal.SIGHUP, _stop)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that cannot show a character is no reason to fail
@@ -57,17 +62,20 @@ def main() -> None:
     debug = len(arguments) < len(sys.argv) - 1
     try:
         app(arguments, prog_name="patchwords")
+    except SystemExit as ended:
+        sys.exit(PIPE_BROKE if ended.code == 1 else ended.code)  # 1, with which typer ends then, is a bug here
     except Exception as error:
         _leave(*in_words(error), debug)
 
 
 def _leave(sentence: str, code: int, debug: bool) -> NoReturn:
-    if debug:
-        traceback.print_exc()
-    print(f"patchwords: {sentence}", file=sys.stderr)
+    with suppress(OSError):  # the terminal may be gone, and the code is told all the same
+        if debug:
+            traceback.print_exc()
+        print(f"patchwords: {sentence}", file=sys.stderr)
     sys.exit(code)
 
 
 def _stop(number: int, frame: FrameType | None) -> NoReturn:
-    """Ctrl-C leaves with 130 and SIGTERM with 143, after whatever is open was closed."""
+    """Ctrl-C leaves with 130, SIGTERM with 143, a closed terminal with 129, after whatever was open is closed."""
     sys.exit(128 + number)

@@ -1,6 +1,9 @@
 """What a command says: results on stdout, as tables for people or as JSON lines; talk and progress on stderr."""
 
+import errno
 import json
+import os
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -12,16 +15,23 @@ from rich.table import Table
 WIDTH = 160  # of tables in files and pipes, which have no edge
 
 
+class Voice(Console):
+    """Rich leaves at once where a pipe breaks, and so would a training; here that is an error like others."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+
+
 class Output:
     """One command's voice; `as_json` and `quiet` are the flags of that name."""
 
     def __init__(self, as_json: bool, quiet: bool):
         self.as_json = as_json
         self.quiet = quiet
-        self.console = Console(highlight=False, emoji=False, soft_wrap=True)
+        self.console = Voice(highlight=False, emoji=False, soft_wrap=True)
         if not self.console.is_terminal:
             self.console.width = WIDTH
-        self.talk = Console(stderr=True, highlight=False, emoji=False, quiet=quiet, soft_wrap=True)
+        self.talk = Voice(stderr=True, highlight=False, emoji=False, quiet=quiet, soft_wrap=True)
 
     def json(self, result: Mapping[str, Any]) -> None:
         if self.as_json:
@@ -47,6 +57,15 @@ class Output:
 
     def note(self, remark: str) -> None:
         self.talk.print(remark, markup=False)
+
+    def silence(self) -> None:
+        """What can no longer be written goes nowhere from now on, also what Python still holds when it ends."""
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except OSError:
+                with open(os.devnull, "wb") as nowhere:
+                    os.dup2(nowhere.fileno(), stream.fileno())
 
     @contextmanager
     def download(self, name: str) -> Iterator[Callable[[int, int], None]]:

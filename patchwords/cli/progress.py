@@ -2,6 +2,8 @@
 
 import math
 import time
+from collections.abc import Mapping
+from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +12,7 @@ from rich.table import Column
 
 from patchwords.cli.output import Output, size
 from patchwords.training.run.folder import PLACE
+from patchwords.training.signals import deserted
 
 if TYPE_CHECKING:
     from patchwords.training.watch import Moment
@@ -34,16 +37,16 @@ class Bars:
         self.what = ""
         self.told = time.monotonic()
         self.last: Moment | None = None
+        self.heard = True  # until a pipe breaks or a terminal is closed
 
     def note(self, remark: str) -> None:
-        self.output.json({"kind": "note", "note": remark})
-        self.output.note(remark)
+        self._say({"kind": "note", "note": remark}, remark)
 
     def working(self, what: str, done: int, total: int) -> None:
         self._show(what, done, total, f"{done:,} of {total:,}" if total else f"{done:,}")
         if not self.live and (0 < total <= done or time.monotonic() - self.told > PAUSE):
             self.told = time.monotonic()
-            self.output.note(f"{what}: {done} of {total or 'many'}")
+            self._say({}, f"{what}: {done} of {total or 'many'}")
 
     def step(self, done: int, total: int) -> None:
         if self.last is None:
@@ -59,17 +62,33 @@ class Bars:
         self.last = moment
         if not self.live and time.monotonic() - self.told > PAUSE:
             self.told = time.monotonic()
-            self.output.note(f"epoch {moment.epoch:.2f}/{round(moment.epochs, 1):g}  {told(moment)}")
+            self._say({}, f"epoch {moment.epoch:.2f}/{round(moment.epochs, 1):g}  {told(moment)}")
 
     def scored(self, row: dict[str, Any], best: bool) -> None:
-        self.output.json(row)
         names = ("accuracy", "loss") if "top5" in row else [name for name in row if name not in PLACE]
         scores = "  ".join(f"{name} {_number(name, row[name])}" for name in names)
-        self.output.note(f"epoch {row['epoch']:.1f}: validation {scores}{'  (best)' if best else ''}")
+        self._say(row, f"epoch {row['epoch']:.1f}: validation {scores}{'  (best)' if best else ''}")
         self.told = time.monotonic()
 
     def close(self) -> None:
-        self.progress.stop()
+        with suppress(OSError):
+            self.progress.stop()
+
+    def _say(self, result: Mapping[str, Any], line: str) -> None:
+        """A line of JSON, if there is one, and one for people; where nobody is left to read, the run saves and ends."""
+        if not self.heard:
+            return
+        try:
+            if result:
+                self.output.json(result)
+            self.output.note(line)
+        except OSError:
+            if not deserted():
+                raise
+            self.heard = False
+            self.output.silence()
+            with suppress(OSError):
+                self.output.note("nobody reads the output any more")
 
     def _show(self, what: str, done: int, total: int, says: str) -> None:
         if not self.live:

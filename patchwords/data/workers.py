@@ -204,6 +204,8 @@ def _serve(work: Callable[[Any], Any], arena: Arena, pipe: Connection, other_end
     """What a process does until nobody is at the other end."""
     other_end.close()  # its copy here would keep the pipe open when the one who leads is killed
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; who leads it decides
+    if sys.platform != "win32":
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # so does a terminal that is closed
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     while True:
         try:

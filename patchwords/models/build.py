@@ -17,9 +17,19 @@ def configure(
     channels: int | None = None,
 ) -> Config:
     """The configuration behind a name, with the three numbers that users change."""
-    config = model if isinstance(model, Config) else names.read(model)
+    config = model if isinstance(model, Config) else names.read(model, _size(image))
     given = {"classes": classes, "image": image, "channels": channels}
     return settings.change(config, {key: value for key, value in given.items() if value is not None})
+
+
+def _size(image: object) -> str:
+    """As it is written in a name; what is no size is left for the settings to refuse."""
+    match image:
+        case int() if image > 0:
+            return f"{image:d}"
+        case [int(height), int(width)] if height > 0 and width > 0:
+            return f"{height:d}x{width:d}"
+    return ""
 
 
 def build(

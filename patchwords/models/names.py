@@ -64,11 +64,14 @@ NAMES = (
 )
 
 
-def read(name: str) -> Config:
-    """The configuration that a name stands for; a wrong name is answered with the nearest ones."""
+def read(name: str, asked: str = "") -> Config:
+    """The configuration that a name stands for; a wrong name is answered with the nearest ones.
+
+    `asked` is a size that is wanted beside the name: patches need not fit the one that such models are made for.
+    """
     for grammar, family in FAMILIES:
         if isinstance(name, str) and (match := re.fullmatch(grammar + IMAGE, name, re.ASCII)):
-            return family(name, match.groupdict())
+            return family(name, match.groupdict() | {"asked": asked})
     raise UsageError(f"{name!r} is no model's name; {nearest(str(name), NAMES)}")
 
 
@@ -87,13 +90,12 @@ def _vit(name: str, word: Words) -> ViTConfig:
 def _plain(name: str, word: Words) -> ViTConfig:
     letter, patch = word["size"], size(word["patch"])
     if letter == "Digits":
-        image = size(word["image"] or "8")
-        return ViTConfig(**DIGITS._asdict(), patch=patch, image=image, channels=1, classes=10)
+        return ViTConfig(**DIGITS._asdict(), patch=patch, image=_image(word, "8"), channels=1, classes=10)
     if letter in (f"Lite-{depth}" for depth in LITE):
         return ViTConfig(
             **LITE[int(letter.removeprefix("Lite-"))]._asdict(),
             patch=patch,
-            image=size(word["image"] or "32"),
+            image=_image(word, "32"),
             classes=10,
             block="stream-norm",
             biases="none",
@@ -101,7 +103,12 @@ def _plain(name: str, word: Words) -> ViTConfig:
             epsilon=1e-5,
             position=Learned1D(std=0.2),
         )
-    return ViTConfig(**_size(name, letter)._asdict(), patch=patch, image=size(word["image"] or "224"))
+    return ViTConfig(**_size(name, letter)._asdict(), patch=patch, image=_image(word, "224"))
+
+
+def _image(word: Words, usual: str) -> tuple[int, int]:
+    """What was asked for beside the name, else what stands in it, else what such models are made for."""
+    return size(word["asked"] or word["image"] or usual)
 
 
 def _size(name: str, letter: str) -> Size:
@@ -124,7 +131,7 @@ def _hybrid(name: str, word: Words) -> ViTConfig:
     """Here the number after the slash is the ResNet's total downsampling: 32 with all four stages; 16 with three,
     the fourth's units moved into the third. R alone is the root with patches of 8, named /16 but in truth a /32."""
     depth, downsampling = word["resnet"], word["patch"]
-    sizes, image = _size(name, word["size"])._asdict(), size(word["image"] or "224")
+    sizes, image = _size(name, word["size"])._asdict(), _image(word, "224")
     if not depth and downsampling == "16":
         return ViTConfig(**sizes, image=image, stem=ResNetStem(units=()), patch=(8, 8))
     if not depth or int(depth) not in UNITS or downsampling not in ("16", "32"):
@@ -138,7 +145,7 @@ def _hybrid(name: str, word: Words) -> ViTConfig:
 
 
 def _later(name: str, word: Words) -> ViTConfig:
-    config = LATER[word["paper"]](_size(name, word["size"]), size(word["patch"]), size(word["image"] or "224"))
+    config = LATER[word["paper"]](_size(name, word["size"]), size(word["patch"]), _image(word, "224"))
     if not word["distilled"]:
         return config
     if word["paper"] != "DeiT":

@@ -8,13 +8,18 @@ from patchwords.errors import UsageError
 from patchwords.training.run.folder import PLACE
 
 
-def board(folder: Path) -> Callable[[dict[str, Any]], None]:
-    """Writes the numbers of a line of metrics as scalars named train/loss, val/accuracy and so on."""
+def summary_writer() -> Any:
+    """TensorBoard's class, if it is there."""
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
         raise UsageError("--tensorboard needs a package: pip install 'patchwords[tensorboard]'") from None
-    writer = SummaryWriter(str(folder / "tensorboard"))
+    return SummaryWriter
+
+
+def board(folder: Path) -> Callable[[dict[str, Any]], None]:
+    """Writes the numbers of a line of metrics as scalars named train/loss, val/accuracy and so on."""
+    writer = summary_writer()(str(folder / "tensorboard"))
 
     def write(row: dict[str, Any]) -> None:
         for name, value in row.items():

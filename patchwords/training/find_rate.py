@@ -21,6 +21,7 @@ from patchwords.training.distributed import World, world
 from patchwords.training.fit import settled
 from patchwords.training.pictures import look, opened
 from patchwords.training.recipe import choose
+from patchwords.training.run import durable
 from patchwords.training.signals import Wish
 from patchwords.training.start import begin
 from patchwords.training.watch import Log, Watcher
@@ -59,13 +60,15 @@ def find_rate(
     picture = Path(out or "learning-rate.png")
     if picture.exists():
         raise UsageError(f"{picture} exists: name another file for the picture with --out")
+    with durable.refusals(picture):
+        picture.parent.mkdir(parents=True, exist_ok=True)
     with world(device) as here:
         chosen = choose(given, recipe, dict(change or {}))
         found = opened(given, chosen, watcher, offline=offline, mirror=mirror)
-        if here.leads:
-            look(found, chosen, watcher)
         model, card = begin(chosen, found)
         chosen = settled(chosen, model, len(found.train), here)
+        if here.leads:
+            look(found, chosen, watcher)
         made = parts(Setting(chosen, found, here, watcher, Wish()), model, card)
         tried, losses = _tried(made, here, watcher)
         smoothed = _smoothed(losses)
@@ -140,5 +143,5 @@ def _draw(
     axes.axvline(suggestion, linestyle=":", color="black", label=f"suggested: {suggestion:g}")
     axes.set(xlabel="learning rate", ylabel="training loss")
     axes.legend()
-    picture.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(picture, dpi=150)
+    with durable.refusals(picture):
+        figure.savefig(picture, dpi=150)

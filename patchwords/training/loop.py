@@ -263,7 +263,7 @@ class Loop:
     def _leave(self, number: int) -> None:
         self._look()
         self._save()
-        word = {2: "Ctrl-C", 15: "SIGTERM"}.get(number, f"signal {number}")
+        word = {1: "SIGHUP", 2: "Ctrl-C", 15: "SIGTERM"}.get(number, f"signal {number}")
         raise StoppedError(
             number,
             f"stopped by {word} after step {self.state.step} of {self.total}, and saved; `{self.keeper.again}` goes on",

@@ -1,6 +1,7 @@
-"""Ctrl-C and SIGTERM as a wish that the loop hears between two steps."""
+"""Ctrl-C, SIGTERM and a terminal that hangs up, as a wish that the loop hears between two steps."""
 
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,7 +9,8 @@ from types import FrameType
 
 from patchwords.errors import PatchwordsError
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+HANG_UP = signal.SIGTERM if sys.platform == "win32" else signal.SIGHUP
+SIGNALS = {signal.SIGINT, signal.SIGTERM, HANG_UP}
 
 
 class StoppedError(PatchwordsError):
@@ -33,14 +35,26 @@ class Wish:
 
 @contextmanager
 def listening() -> Iterator[Wish]:
-    """Signals are heard, not obeyed at once; only the main thread can do so, others keep what is there."""
+    """Signals are heard, not obeyed at once; only the main thread can do so, others keep what is there.
+
+    Under nohup nobody wants to hear of the terminal.
+    """
     wish = Wish()
     if threading.current_thread() is not threading.main_thread():
         yield wish
         return
-    before = {number: signal.signal(number, wish.hear) for number in SIGNALS}
+    wanted = [number for number in SIGNALS if number != HANG_UP or signal.getsignal(number) != signal.SIG_IGN]
+    before = {number: signal.signal(number, wish.hear) for number in wanted}
     try:
         yield wish
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def deserted() -> bool:
+    """Tells a run that nobody looks on any more, as a terminal does that hangs up; False where none listens."""
+    heard = signal.getsignal(HANG_UP)
+    if callable(heard):
+        signal.raise_signal(HANG_UP)
+    return heard != signal.SIG_DFL

@@ -1,6 +1,7 @@
 """`patchwords.train`: from a folder of pictures to a trained model and a report, or on from where a run stopped."""
 
 import json
+import shlex
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from patchwords.evaluation.classify import Scores
 from patchwords.models.model import Model
 from patchwords.training import recipe as recipes
 from patchwords.training.assemble import Setting, assemble
-from patchwords.training.board import board
+from patchwords.training.board import board, summary_writer
 from patchwords.training.clock import peak
 from patchwords.training.conditions import determined, threads
 from patchwords.training.distributed import World, world
@@ -117,6 +118,8 @@ def train(
     wishes = Wishes(deterministic, tensorboard, offline, mirror, called, again)
     if out is not None and would_hide(str(out)):
         raise UsageError(f"--out {out}: a folder called so would hide the data set {out}; choose another name")
+    if tensorboard:
+        summary_writer()  # what is missing is said before anything is opened
     watcher = watcher or Log()
     given = data if isinstance(data, Data) else spelled(data)
     with determined(deterministic), world(device) as here:
@@ -137,12 +140,12 @@ def _start(
 ) -> Run:
     recipe = placed(choose(given.name if isinstance(given, Data) else given, name, changes))
     data = opened(given, recipe, watcher, offline=wishes.offline, mirror=wishes.mirror)
-    if here.leads and data is not given:
-        look(data, recipe, watcher)
     model, card = begin(recipe, data)
     recipe = settled(recipe, model, len(data.train), here)
     expect_settings(recipe, model, len(data.train), here.device)
     made = RunFolder.create(None if out is None else Path(out), data.name) if here.leads else None
+    if made and data is not given:
+        _looked(made, data, recipe, watcher)
     path = Path(here.told(str(made.path if made else "")))
     with made or RunFolder.visit(path) as folder, threads(recipe.threads), listening() as wish:
         setting = Setting(recipe, data, here, watcher, wish)
@@ -176,10 +179,12 @@ def _resume(
             raise UsageError(f"{path} is one training of several: go on with all of them, `{run['again']}`")
         guides = run.get("guides", {})
         recipe = unchanged(stored, name, changes, guides)
-        data = opened(given or run["data"], recipe, watcher, offline=wishes.offline, mirror=wishes.mirror)
+        data = _again(given, run["data"], path, recipe, watcher, wishes)
         same_data(data, json.loads((path / "data.json").read_text("utf-8")))
         if here.leads and data is not given:
             look(data, recipe, watcher)
+            if given:
+                add(folder, {"data": _called(given)})  # where everyone finds it from now on
         with threads(recipe.threads), listening() as wish:
             elsewhere = differences(run["environment"], environment(here.device))
             for sentence in same_place([*elsewhere, *how(stored, recipe)], wishes.deterministic):
@@ -194,6 +199,28 @@ def _resume(
                 _first(loop, keeper)
             watcher.note(_where(loop))
             return _run(loop, keeper, judge)
+
+
+def _looked(folder: RunFolder, data: Data, recipe: Recipe, watcher: Watcher) -> None:
+    """The longest of what comes before the first step, so it is the last; what ends here has begun nothing."""
+    try:
+        look(data, recipe, watcher)
+    except BaseException:  # also who leaves meanwhile
+        folder.withdraw()
+        raise
+
+
+def _again(given: str | Data, known: str, path: Path, recipe: Recipe, watcher: Watcher, wishes: Wishes) -> Data:
+    """The data of a run that goes on: what was given, or where the run knows it to be."""
+    try:
+        return opened(given or known, recipe, watcher, offline=wishes.offline, mirror=wishes.mirror)
+    except UsageError as error:
+        if given:
+            raise
+        raise UsageError(
+            f"the data that the run learns from is not found: {error}; say where it is now, "
+            f"`patchwords train DATA --resume {shlex.quote(str(path))}`"
+        ) from None
 
 
 def _called(given: str | Data) -> str:

@@ -21,6 +21,7 @@ from patchwords.weights.card import Card, Loss
 from patchwords.weights.describe import Told, describe
 from patchwords.weights.files import Contents, Depth
 from patchwords.weights.format import Format
+from patchwords.weights.origin import refuse_without_result
 from patchwords.weights.recognise import recognise, unwrap
 from patchwords.weights.rules import State, compare, listed, parse, take
 from patchwords.weights.zoo import ZOO, Entry
@@ -52,9 +53,13 @@ def open_checkpoint(
     """Any known file or folder, or a name of the zoo; `heads` and `image` are for formats that do not tell them."""
     published = None if Path(path).exists() else _published(str(path))
     path = fetch(published.name) if published else Path(path)
+    refuse_without_result(path)
     contents = files.read(path, depth)
     if cards.KEY in contents.metadata:
-        return _native(contents, depth, heads, image)
+        try:
+            return _native(contents, depth, heads, image)
+        except ModelError as error:
+            raise ModelError(f"{path}: {error}") from None
     tensors, beside = unwrap(contents.tensors)
     image = image or (names.read(published.model).image if published else None)
     with hub.understanding(path):

@@ -193,7 +193,10 @@ def _folder(path: Path, depth: Depth) -> Contents:
         return Contents(state, {}, sidecars)
     if (path / "pytorch_model.bin").is_file():
         return Contents(_torch(path / "pytorch_model.bin", depth).tensors, {}, sidecars)
-    raise ValueError("the folder has no model.safetensors, no index of several, and no pytorch_model.bin")
+    raise ValueError(
+        "the folder has no model.safetensors, no index of several, and no pytorch_model.bin: "
+        "give the folder of a run or of transformers, or a weights file"
+    )
 
 
 def _json(path: Path) -> dict[str, Any]:

@@ -51,6 +51,19 @@ def origin_of(path: Path) -> Origin | None:
     return Origin(folder, str(run["data"]), str(run.get("again", usual)), "again" in run)
 
 
+def refuse_without_result(path: Path) -> None:
+    """Says what is there instead in a run folder, or in one with the runs of a protocol; others may hold anything."""
+    if not path.is_dir() or (path / RESULT).is_file():
+        return
+    if origin := origin_of(path):
+        raise ModelError(
+            f"the run in {path} has no result yet: finish it with `{origin.again}`, "
+            f"or give one of its checkpoints (a model.safetensors below {path / 'checkpoints'})"
+        )
+    if runs := sorted(found.parent for level in ("*", "*/*") for found in path.glob(f"{level}/recipe.toml")):
+        raise ModelError(f"{path} is no run itself but holds {len(runs)}: give one of them, such as {runs[-1]}")
+
+
 def _run(path: Path) -> Path | None:
     """The folder of that run; another file that lies there is not its result."""
     folder = path if path.is_dir() else path.parent

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from patchwords import settings
-from patchwords.errors import ModelError, UsageError
+from patchwords.errors import UsageError
 from patchwords.models import names
 from patchwords.models.build import build
 from patchwords.models.model import Model
@@ -18,7 +18,7 @@ from patchwords.weights import store
 from patchwords.weights.card import Card
 from patchwords.weights.checkpoint import open_checkpoint
 from patchwords.weights.load import made
-from patchwords.weights.origin import RESULT, Origin, origin_of
+from patchwords.weights.origin import Origin, origin_of
 
 RANDOM = "random weights"  # the source of what nobody trained
 UNTRAINED = "{} is the name of a model without weights, whose answers would mean nothing: give a run folder, a weights "
@@ -60,8 +60,6 @@ def open_subject(
     if not path.exists() and names.fits(word):
         return _random(word, image)
     origin = origin_of(path)
-    if path.is_dir() and not (path / RESULT).is_file():
-        _refuse_without_result(path, origin)
     with torch.inference_mode(False):
         checkpoint = open_checkpoint(given, heads=heads, image=trained_at, wish=image, fetch=fetch)
         model = made(checkpoint, numbers={"image": image}).eval()
@@ -89,17 +87,6 @@ def open_trained(
     if subject.card.source == RANDOM:
         raise UsageError(UNTRAINED.format(subject.name))
     return subject
-
-
-def _refuse_without_result(path: Path, origin: Origin | None) -> None:
-    """Says what is there instead in a run folder, or in one with the runs of a protocol; others may hold anything."""
-    if origin:
-        raise ModelError(
-            f"the run in {path} has no result yet: finish it with `{origin.again}`, "
-            f"or give one of its checkpoints (a model.safetensors below {path / 'checkpoints'})"
-        )
-    if runs := sorted(found.parent for level in ("*", "*/*") for found in path.glob(f"{level}/recipe.toml")):
-        raise ModelError(f"{path} is no run itself but holds {len(runs)}: give one of them, such as {runs[-1]}")
 
 
 def _random(name: str, image: tuple[int, int] | None) -> Subject:

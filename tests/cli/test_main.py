@@ -1,5 +1,6 @@
 """Every error a user can cause is one sentence and its exit code."""
 
+import os
 import subprocess
 import sys
 import time
@@ -53,7 +54,7 @@ def test_each_kind_of_error_has_its_exit_code(
     assert ("a bug" in answer.err) == (code == 1)
 
 
-@pytest.mark.parametrize(("signal", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
+@pytest.mark.parametrize(("signal", "code"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129)])
 def test_a_signal_leaves_with_its_exit_code(signal: str, code: int) -> None:
     program = (
         "import os, signal, time\n"
@@ -66,6 +67,19 @@ def test_a_signal_leaves_with_its_exit_code(signal: str, code: int) -> None:
     assert answer.returncode == code
     assert b"Traceback" not in answer.stderr
     assert time.monotonic() - start < 25
+
+
+@pytest.mark.parametrize("words", [["models"], ["zoo", "--json"]])
+def test_a_reader_that_has_enough_is_no_bug(words: list[str]) -> None:
+    """As `head` has: of a table, and of lines of JSON."""
+    program = "import sys; from patchwords import cli; sys.argv[1:] = sys.argv[2:]; cli.main()"
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-c", program, "-", "show", *words]
+    answer = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, timeout=60, check=False)
+    os.close(writer)
+    assert answer.returncode == 141
+    assert answer.stderr == b"" or words == ["models"]
 
 
 def test_the_version_is_told(run) -> None:

@@ -12,6 +12,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -229,8 +230,9 @@ def _command(words: list[str], log: Path, place: mmap.mmap, prepare: Callable[[]
     except SystemExit as left:
         code = left.code if isinstance(left.code, int) else 0
     finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError):  # nobody may be there to read it
+                stream.flush()
         os._exit(code)
 
 

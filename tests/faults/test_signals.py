@@ -119,7 +119,37 @@ def test_a_signal_at_the_end_does_not_spoil_it(place: Callable, launch, begin, u
     assert (run / "report.html").exists()
 
 
-@pytest.mark.parametrize("number", CODES)
+@pytest.mark.parametrize("streams", [(1,), (1, 2)])
+def test_a_reader_that_leaves_takes_nothing_with_it(
+    streams: tuple[int, ...], launch, begin, undisturbed, bits, tmp_path: Path
+) -> None:
+    """`patchwords train --json | head`, or a program that watched the run and died."""
+    run = tmp_path / "run"
+    process = launch(*begin(run), "--json", prepare=partial(unread_after_a_step, streams))
+    assert process.wait(SOON) == 129, process.said
+    assert at_step(run) > 0
+    if streams == (1,):
+        assert "stopped by SIGHUP after step" in process.said
+    assert launch(*begin(run)).wait() == 0
+    assert bits(run) == undisturbed.bits
+
+
+def unread_after_a_step(streams: tuple[int, ...]) -> None:
+    """The first step closes the other end of these streams."""
+    before = Bars.step
+
+    def step(self: Bars, done: int, total: int) -> None:
+        if done == 1:
+            reader, writer = os.pipe()
+            for stream in streams:
+                os.dup2(writer, stream)
+            os.close(reader)
+        before(self, done, total)
+
+    Bars.step = step  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize("number", [*CODES, signal.SIGHUP])
 def test_a_signal_to_the_whole_group_is_one_to_its_leader(
     number: int, launch, begin, undisturbed, bits, tmp_path: Path
 ) -> None:
@@ -132,7 +162,7 @@ def test_a_signal_to_the_whole_group_is_one_to_its_leader(
     os.killpg(process.pid, number)
     if number == signal.SIGTERM:
         os.killpg(process.pid, number)
-    assert process.wait(SOON) == CODES[number], process.said
+    assert process.wait(SOON) == 128 + number, process.said
     assert "and saved" in process.said
     assert launch(*begin(run)).wait() == 0
     assert bits(run) == undisturbed.bits

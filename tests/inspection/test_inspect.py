@@ -261,10 +261,24 @@ def test_what_does_not_apply_is_a_sentence_in_the_models_words(
     if name == "resnet pre":
         assert "a ResNet has no attention weights" in summary["missing"]["distance"]
         assert strict(tmp_path / "rollout.json")["of"] == "evidence"
-        assert strict(tmp_path / "filters.json")["of"] == "root convolution"
         assert "Class maps" in text
     if name == "no classes":
         assert "predicted" not in strict(tmp_path / "rollout.json")["pictures"][0]
+
+
+@pytest.mark.parametrize(
+    ("name", "of"),
+    [
+        ("plain", "patch embedding"),
+        ("swin", "patch embedding"),
+        ("hybrid", "root convolution"),
+        ("resnet pre", "root convolution"),
+    ],
+)
+def test_the_page_says_what_sees_the_pixels(drawn, tmp_path: Path, name: str, of: str) -> None:
+    text = drawn(name, only=("filters",)).page.read_text("utf-8")
+    assert strict(tmp_path / "filters.json")["of"] == of
+    assert ("of its ResNet" in text) == (of == "root convolution")
 
 
 def test_every_small_model_has_each_figure_or_a_reason(subject_of, small_configs: dict[str, Config]) -> None:

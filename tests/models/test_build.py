@@ -73,6 +73,15 @@ def test_the_three_numbers_can_be_changed_and_others_stay() -> None:
     assert configure("ViT-S/16") == read("ViT-S/16")
 
 
+def test_a_patch_must_divide_the_picture_that_is_asked_for_and_no_other() -> None:
+    config = configure("ViT-B/15", image=240)
+    assert (config.patch, config.image) == ((15, 15), (240, 240))
+    assert config == read("ViT-B/15@240")
+    assert configure("DeiT-Ti/15", image=(30, 45)) == read("DeiT-Ti/15@30x45")
+    with pytest.raises(UsageError, match="image 34x34 is not a multiple of patch 64x64"):
+        build("ViT-Mu/64", image=34)
+
+
 def test_no_classes_is_not_the_same_as_not_saying_how_many() -> None:
     assert configure("ViT-S/16", classes=0).classes == 0
     assert configure("ViT-S/16", classes=None).classes == 1000

@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from patchwords.errors import PatchwordsError
-from patchwords.training.signals import StoppedError, Wish, listening
+from patchwords.training.signals import StoppedError, Wish, deserted, listening
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -20,12 +20,31 @@ def test_a_stopped_run_leaves_with_128_and_the_signal(number: int, code: int) ->
     assert str(error) == "stopped and saved"
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_becomes_a_wish_and_nothing_else(number: int) -> None:
     with listening() as wish:
         assert wish.number == 0
         os.kill(os.getpid(), number)
         assert wish.number == number
+
+
+def test_a_terminal_that_hangs_up_is_not_heard_under_nohup() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with listening() as wish:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert deserted()  # and the run goes on without being seen
+        assert wish.number == 0
+        assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_a_run_that_nobody_reads_any_more_hears_of_it_as_if_the_terminal_hung_up() -> None:
+    assert not deserted()  # nobody listens
+    with listening() as wish:
+        assert deserted()
+    assert wish.number == signal.SIGHUP
 
 
 def test_whoever_listened_before_listens_again_afterwards() -> None:

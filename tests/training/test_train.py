@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from PIL import Image
 
 import patchwords
 from patchwords.data.sources.door import open_data
-from patchwords.errors import DataError, ModelError, UsageError
+from patchwords.errors import DataError, ModelError, PatchwordsError, UsageError
 from patchwords.objectives.distill import Distill
 from patchwords.training.find_rate import find_rate
 from patchwords.training.recipe import read
@@ -214,6 +215,54 @@ def test_opened_data_was_looked_at_by_whoever_opened_it(data: Path, tmp_path: Pa
     assert json.loads((tmp_path / "run/run.json").read_text())["data"] == "squares"
     tiny(data, tmp_path / "path")
     assert looks == [1]
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"weights": "nowhere.npz"}, "nowhere.npz does not exist"),
+        ({"parts.depth": 0}, "depth 0 is below 1"),
+        ({"freeze": "blocks 9"}, "the model has 1"),
+        ({}, "run is not empty"),
+    ],
+)
+def test_what_is_wrong_with_the_settings_is_said_before_all_pictures_are_looked_at(
+    change: dict[str, Any], sentence: str, data: Path, tmp_path: Path, monkeypatch
+) -> None:
+    monkeypatch.setattr("patchwords.training.train.look", lambda *_: pytest.fail("hours may have gone by"))
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/mine.txt").touch()
+    with pytest.raises(PatchwordsError, match=sentence):
+        tiny(data, tmp_path / "run", **change)
+
+
+def test_a_package_that_is_missing_is_said_before_the_data_is_opened(data: Path, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    notes = Notes()
+    with pytest.raises(UsageError, match="--tensorboard needs a package"):
+        train(data, recipe="digits", change=TINY, out=tmp_path / "run", tensorboard=True, watcher=notes)
+    assert notes.said == []
+
+
+def test_a_look_that_is_broken_off_leaves_nothing(data: Path, tmp_path: Path, monkeypatch) -> None:
+    def look(*_: Any) -> None:
+        assert (tmp_path / "run").is_dir()  # where it can be written
+        raise SystemExit(130)
+
+    monkeypatch.setattr("patchwords.training.train.look", look)
+    with pytest.raises(SystemExit):
+        tiny(data, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_data_that_was_moved_is_found_where_it_was_last_said_to_be(data: Path, tmp_path: Path) -> None:
+    run = tiny(data, tmp_path / "run").folder
+    moved = data.rename(tmp_path / "moved.npz")
+    with pytest.raises(UsageError, match=f"say where it is now, `patchwords train DATA --resume {run}`"):
+        train(resume=run, device="cpu", watcher=Notes())
+    train(moved, resume=run, device="cpu", watcher=Notes())
+    assert json.loads((run / "run.json").read_text())["data"] == str(moved)
+    train(resume=run, device="cpu", watcher=Notes())
 
 
 def test_a_run_on_opened_data_goes_on_with_the_same_data_alone(data: Path, tmp_path: Path) -> None:

@@ -182,7 +182,7 @@ def test_a_damaged_card_is_refused(
     damaged = damage(json.loads(metadata[KEY]))
     metadata[KEY] = damaged if isinstance(damaged, str) else json.dumps(damaged)
     save_file(opened.state, tmp_path / "f.safetensors", metadata)
-    with pytest.raises(ModelError):
+    with pytest.raises(ModelError, match=r"f\.safetensors: "):
         patchwords.load(tmp_path / "f.safetensors")
 
 
@@ -193,7 +193,7 @@ def test_a_file_without_its_hash_is_refused(
     metadata = cards.write(opened.card, opened.state)
     del metadata[DIGEST]
     save_file(opened.state, tmp_path / "f.safetensors", metadata)
-    with pytest.raises(ModelError, match="hash"):
+    with pytest.raises(ModelError, match=r"f\.safetensors: the file is damaged: its hash"):
         open_checkpoint(tmp_path / "f.safetensors")
 
 

@@ -14,9 +14,9 @@ from patchwords.layers.mlp import Activation
 from patchwords.models.names import Config
 from patchwords.models.vit import ViTConfig
 from patchwords.weights.card import Card
-from patchwords.weights.checkpoint import Checkpoint
+from patchwords.weights.checkpoint import Checkpoint, open_checkpoint
 from patchwords.weights.convert import convert
-from patchwords.weights.load import made, write_native
+from patchwords.weights.load import load, made, write_native
 from patchwords.weights.subject import open_subject
 
 NAMES = tuple(f"kind {number}" for number in range(7))
@@ -84,9 +84,17 @@ def test_a_run_without_a_result_says_how_to_finish_it(run: Path) -> None:
         open_subject(run)
 
 
-def test_a_folder_of_runs_says_which_to_give(run: Path) -> None:
-    with pytest.raises(ModelError, match=f"{run.parent} is no run itself but holds 1: give one of them, such as {run}"):
-        open_subject(run.parent)
+@pytest.mark.parametrize("opened", [open_subject, load, open_checkpoint])  # evaluate; train --weights; show, convert
+def test_a_folder_without_weights_says_what_to_give_to_whoever_opens_it(opened: Callable, run: Path) -> None:
+    sentence = f"{run.parent} is no run itself but holds 1: give one of them, such as {run}"
+    with pytest.raises(ModelError, match=sentence):
+        opened(run.parent)
+    (run / "model.safetensors").unlink()
+    with pytest.raises(ModelError, match=f"the run in {run} has no result yet: finish it with"):
+        opened(run)
+    (run / "recipe.toml").unlink()
+    with pytest.raises(ModelError, match="give the folder of a run or of transformers, or a weights file"):
+        opened(run)
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "{}"])

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from patchwords.data.sources.files import Files
-from patchwords.data.sources.listing import is_picture, listing, pictures
+from patchwords.data.sources.listing import is_picture, is_unread, listing, pictures
 from patchwords.data.sources.names import Names, listed, printable
 from patchwords.data.sources.parts import Part, assemble, part_of, unlabelled
 from patchwords.data.sources.reading import reading
@@ -17,6 +17,8 @@ from patchwords.data.sources.split import Split
 from patchwords.errors import DataError
 
 LAYOUT = "make a folder for each class and put its pictures in there (roses/1.jpg, tulips/2.jpg)"
+
+CONVERT = "convert them to JPEG or PNG"
 
 
 @dataclass
@@ -29,13 +31,20 @@ class Found:
     others: list[str] = field(default_factory=list)
     again: list[str] = field(default_factory=list)
 
+    @property
+    def unread(self) -> list[str]:
+        return [name for name in self.others if is_unread(name)]
+
     def notes(self) -> Iterator[str]:
         if self.empty:
             yield f"no classes, since they hold no pictures: {listed(self.empty)}"
         if self.strays:
             yield f"without a class, since they lie beside the class folders: {listed(self.strays)}"
-        if self.others:
-            yield f"left out, since they are no pictures: {listed(self.others)}"
+        others = [name for name in self.others if not is_unread(name)]
+        if others:
+            yield f"left out, since they are no pictures: {listed(others)}"
+        if self.unread:
+            yield f"left out, since such files are not read, {CONVERT}: {listed(self.unread)}"
         if self.again:
             yield f"left out, since they link to folders that were read already: {listed(self.again)}"
 
@@ -143,6 +152,11 @@ def _beside(folder: Path, places: Mapping[Part, str]) -> list[str]:
 def _check(folder: Path, found: Found) -> None:
     if not found.classes and found.strays:
         raise DataError(f"{printable(str(folder))} holds {len(found.strays)} pictures but no class folders: {LAYOUT}")
+    if not found.classes and (unread := found.unread):
+        raise DataError(
+            f"{printable(str(folder))} holds no pictures that can be read, only such of other kinds "
+            f"({listed(unread)}): {CONVERT}"
+        )
     if not found.classes:
         raise DataError(f"{printable(str(folder))} holds no pictures in class folders: {LAYOUT}")
 

@@ -7,6 +7,22 @@ from typing import NamedTuple
 from patchwords.data.sources.reading import reading
 
 PICTURES = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff")
+UNREAD = (
+    ".heic",
+    ".heif",
+    ".avif",
+    ".jxl",
+    ".jp2",
+    ".svg",
+    ".psd",
+    ".dng",
+    ".cr2",
+    ".cr3",
+    ".nef",
+    ".arw",
+    ".raf",
+    ".orf",
+)
 LITTER = ("__macosx", "thumbs.db", "ehthumbs.db", "desktop.ini", "@eadir", "$recycle.bin", "lost+found")
 
 
@@ -32,6 +48,11 @@ def listing(folder: str | os.PathLike[str]) -> Listing:
 
 def is_picture(name: str) -> bool:
     return name.lower().endswith(PICTURES)
+
+
+def is_unread(name: str) -> bool:
+    """Whether it is a picture as telephones, cameras and drawing programs keep them, which nothing here decodes."""
+    return name.lower().endswith(UNREAD)
 
 
 def is_hidden(name: str) -> bool:

@@ -4,6 +4,7 @@ from patchwords.inspection.exhibits.exhibit import Exhibit
 from patchwords.inspection.figures import filters as figure
 from patchwords.inspection.filters import principal, visible
 from patchwords.inspection.viewer import Viewer
+from patchwords.models.swin import SwinConfig
 from patchwords.models.tokenizer import TokenizerConfig
 from patchwords.models.vit import ViTConfig
 
@@ -11,7 +12,7 @@ from patchwords.models.vit import ViTConfig
 def filters(viewer: Viewer) -> Exhibit:
     """Of the patch embedding, or of the first convolution where one comes before it or takes its place."""
     match viewer.subject.card.model:
-        case ViTConfig(stem=None):
+        case ViTConfig(stem=None) | SwinConfig():
             words, of = "filters", "patch embedding"
         case TokenizerConfig():
             words, of = "input", "input convolution"

@@ -73,6 +73,24 @@ def test_hidden_and_empty_folders_and_stray_files_are_no_classes(tree) -> None:
     assert "left out, since they are no pictures: a/readme.md, LICENSE.txt" in data.notes
 
 
+def test_pictures_of_kinds_that_are_not_read_are_left_out_with_advice(tree) -> None:
+    folder = tree({"a": 5, "b": 5})
+    (folder / "a" / "IMG_1.HEIC").write_bytes(b"x")
+    (folder / "b" / "icon.svg").write_bytes(b"x")
+    (folder / "readme.md").write_text("x")
+    notes = open_data(folder).notes
+    assert "left out, since such files are not read, convert them to JPEG or PNG: a/IMG_1.HEIC, b/icon.svg" in notes
+    assert "left out, since they are no pictures: readme.md" in notes
+
+
+def test_class_folders_with_nothing_but_such_pictures_are_not_called_empty(tree) -> None:
+    folder = tree({"a": 0, "b": 0})
+    for name in "ab":
+        (folder / name / "1.heic").write_bytes(b"x")
+    with pytest.raises(DataError, match=r"of other kinds \(a/1.heic, b/1.heic\): convert them to JPEG or PNG"):
+        open_data(folder)
+
+
 def test_pictures_beside_the_class_folders_are_left_out_and_said(tree, picture: bytes) -> None:
     folder = tree({"a": 5, "b": 5})
     (folder / "stray.png").write_bytes(picture)
