@@ -201,8 +201,8 @@ def _folder(path: Path, depth: Depth) -> Contents:
     if (path / "pytorch_model.bin").is_file():
         return Contents(_torch(path / "pytorch_model.bin", depth).tensors, {}, sidecars)
     raise ValueError(
-        "the folder has no model.safetensors, no index of several, and no pytorch_model.bin: give a run folder, or one "
-        "of Hugging Face's"
+        "the folder has no model.safetensors, no index of several, and no pytorch_model.bin: "
+        "give the folder of a run or of transformers, or a weights file"
     )
 
 

@@ -566,7 +566,7 @@ def test_a_table_of_shared_tensors_is_written_whole(tmp_path: Path) -> None:
         ),
         ("model.onnx", b"", UsageError, "is an exported file, .*: give the model that it was made from"),
         ("model.pt2", b"", UsageError, "is an exported file, .*: give the model that it was made from"),
-        ("photos/daisy/readme.txt", b"", ModelError, "photos cannot be read: .*: give a run folder, or"),
+        ("photos/daisy/readme.txt", b"", ModelError, "photos cannot be read: .*: give the folder of a run or"),
     ],
 )
 def test_what_cannot_be_read_says_what_to_do(
