@@ -94,6 +94,15 @@ def test_code_that_does_not_exist_is_noticed(tmp_path: Path) -> None:
     assert not is_there("attic.py:Block", tmp_path)
 
 
+def test_the_readmes_write_nothing_over_the_data_that_they_learn_from(readmes: list[str]) -> None:
+    for text in readmes:
+        learned = set(re.findall(r"^patchwords train (\w\S*)", text, flags=re.MULTILINE))
+        written = set(re.findall(r"^patchwords (?:export|convert) \S+ (\S+)", text, flags=re.MULTILINE))
+        assert learned
+        assert written
+        assert learned & written == set()
+
+
 def test_the_readmes_have_the_same_code_blocks(readmes: list[str]) -> None:
     english, chinese = map(code_blocks, readmes)
     assert english == chinese

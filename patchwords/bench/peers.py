@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from torch import Tensor, nn
 
+from patchwords.bench.row import OURS
 from patchwords.errors import ModelError, PatchwordsError, UsageError
 from patchwords.layers.pool import ClassToken, Mean
 from patchwords.layers.position import Learned1D, rows_before_patches
@@ -59,7 +60,7 @@ def installed(names: tuple[str, ...], note: Callable[[str], None]) -> dict[str, 
             found[name] = str(getattr(library(name), "__version__", "of unknown version"))
         except UsageError as error:
             if name not in PEERS:
-                raise
+                raise UsageError(f"{name!r} is nobody who can be measured; {nearest(name, (OURS, *PEERS))}") from None
             note(str(error))
     return found
 

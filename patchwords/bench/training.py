@@ -82,6 +82,8 @@ def training(name: str, model: Model, asked: Asked, note: Callable[[str], None])
     """Everybody's steps from the same weights; refused where logits, or the loss of the first step, differ."""
     torch.compiler.reset()
     device, config = asked.device, model.config
+    if not config.classes:
+        raise ModelError(f"{name} has no classes to learn: give a model that has, or the name of one")
     sets = pictures(asked.batch, config.channels, config.image, device, SETS)
     labels = [torch.randint(config.classes, (asked.batch,), device=device) for _ in sets]
     course = Course(deepcopy(model).to(device), sets, labels, asked)

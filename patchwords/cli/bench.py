@@ -178,7 +178,9 @@ def _loaded(
         settings |= {} if decoder is None else {"decoders": _words(decoder)}
         return loading.loading(loading.Asked(**settings), output.note)
     from patchwords.bench import end_to_end
+    from patchwords.models.build import configure
 
+    settings.setdefault("image", configure(model).image)
     settings |= {"model": model, "precision": _one(precision, settings["device"])}
     settings |= {"kernels": kernels, "compiled": compiled}
     settings |= {} if decoder is None else {"decoder": decoder}
@@ -246,4 +248,6 @@ def _effort(rounds: int | None, seconds: float | None) -> dict[str, Any]:
 
 def _short(value: object) -> str:
     """Operations a second as people say them; else as it is."""
-    return f"{value / 1e12:.1f} TFLOP/s" if isinstance(value, float) else str(value)
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value / 1e12:.1f} TFLOP/s" if value >= 1e12 else f"{value / 1e9:.0f} GFLOP/s"

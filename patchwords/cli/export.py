@@ -119,7 +119,7 @@ def _folder(
 
     def told() -> None:
         bars.output.json(result)
-        bars.output.text(f"{out}: {to}, from {subject.name}")
+        bars.output.text(f"{out}: {to}, from {subject.name}; read back, its answers are the model's")
 
     return told
 

@@ -15,8 +15,10 @@ INPUT, SIZES, PRECISION = "patchwords.input", "patchwords.sizes", "patchwords.pr
 VERSION, CLASSES = "patchwords.version", "classes"
 BLANK = b"0" * 64  # where the hash will stand, while it is made
 PLACE = DIGEST.encode() + b"\x12\x40"  # the property's name, and that 64 bytes of text follow
-UNKNOWN = "the file was not written by `patchwords export`: nothing says how pictures are prepared for it, or what its "
-UNKNOWN += "outputs are called"
+UNKNOWN = (
+    "the file was not written by `patchwords export`, or is cut off: nothing says how pictures are prepared for it, "
+)
+UNKNOWN += "or what its outputs are called; export the model again"
 
 
 def label(card: Card, wish: Wish) -> dict[str, str]:

@@ -15,10 +15,12 @@ from numpy.typing import NDArray
 
 from patchwords.data.sources.door import spelled
 from patchwords.errors import UsageError
+from patchwords.objectives.kinds import guides_of
 from patchwords.training import optimizer
 from patchwords.training.assemble import Parts, Setting, parts
 from patchwords.training.distributed import World, world
 from patchwords.training.fit import settled
+from patchwords.training.guides import bring
 from patchwords.training.pictures import look, opened
 from patchwords.training.recipe import choose
 from patchwords.training.run import durable
@@ -64,6 +66,7 @@ def find_rate(
         picture.parent.mkdir(parents=True, exist_ok=True)
     with world(device) as here:
         chosen = choose(given, recipe, dict(change or {}))
+        bring([chosen.weights, *guides_of(chosen.objective).values()], watcher, offline=offline, mirror=mirror)
         found = opened(given, chosen, watcher, offline=offline, mirror=mirror)
         model, card = begin(chosen, found)
         chosen = settled(chosen, model, len(found.train), here)

@@ -2,6 +2,7 @@
 
 import importlib
 import os
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,10 +23,14 @@ from patchwords.objectives.guide import shown
 from patchwords.objectives.kinds import guides_of
 from patchwords.objectives.objective import Guide
 from patchwords.training.recipe import DataRecipe, Recipe
+from patchwords.training.watch import Watcher
 from patchwords.weights import card as cards
+from patchwords.weights import store
 from patchwords.weights.card import Card
 from patchwords.weights.subject import RANDOM, open_subject
+from patchwords.weights.zoo import ZOO
 
+MOST = 300  # letters of a reason
 LIBRARY = "timm"  # found when it is asked for by name, and never needed (docs/decisions/2026-11-16-timm-teachers.md)
 
 
@@ -34,6 +39,19 @@ def open_guide(name: str, device: torch.device) -> Guide:
     guide = _theirs(name) if name.startswith(f"{LIBRARY}:") else _ours(name)
     guide.model.to(device).eval().requires_grad_(False)
     return guide
+
+
+def bring(names: Iterable[str], watcher: Watcher, *, offline: bool, mirror: str) -> None:
+    """Published weights are here before anything is begun with them; what would be a download later is refused offline.
+
+    Where a mirror is, or that there is to be no connection, is known to whoever began the run, and to nobody below.
+    """
+    for name in names:
+        if name in ZOO and not Path(name).exists():
+            working = partial(watcher.working, f"downloading {name}")
+            store.fetch(name, offline=offline, mirror=mirror, progress=working)
+        elif offline and name.startswith(f"{LIBRARY}:") and "@" not in name:
+            raise NetworkError(f"{name} may be a download, and nothing is downloaded offline: give {name}@FILE")
 
 
 def placed(recipe: Recipe) -> Recipe:
@@ -138,9 +156,34 @@ def _created(given: str, name: str, file: str) -> nn.Module:
     if not file and os.environ.get("PATCHWORDS_OFFLINE", "") not in ("", "0"):
         raise NetworkError(f"{given} may be a download, and PATCHWORDS_OFFLINE is set: give {LIBRARY}:NAME@FILE")
     try:
-        model: nn.Module = library.create_model(name, **({"checkpoint_path": file} if file else {"pretrained": True}))
+        return _filled(library, name, file) if file else library.create_model(name, pretrained=True)
     except OSError as error:
         raise NetworkError(f"{given} could not be fetched ({error}): try again, or give {LIBRARY}:NAME@FILE") from error
     except (RuntimeError, ValueError) as error:
-        raise ModelError(f"{LIBRARY} cannot make {given}: {str(error).partition(chr(10))[0]}") from error
-    return model
+        first, _, more = str(error).partition("\n")
+        reason = f"{first} {more.strip().partition(chr(10))[0]}".strip() if first.endswith(":") else first
+        raise ModelError(
+            f"{LIBRARY} cannot make {given}: {reason if len(reason) < MOST else reason[:MOST] + ' …'}"
+        ) from error
+
+
+def _filled(library: Any, name: str, file: str) -> nn.Module:
+    """A model with the weights of a file, for as many classes as these are for; nothing in the file is run."""
+    if file.endswith(".npz"):  # which timm reads while it makes the model
+        found: nn.Module = library.create_model(name, checkpoint_path=file)
+        return found
+    try:
+        state: dict[str, Tensor] = library.models.load_state_dict(file, weights_only=True)
+    except Exception as error:  # damaged files make their readers fail in every way there is
+        raise ModelError(
+            f"{file} cannot be read ({type(error).__name__}): it is damaged, or holds more than tensors, and those are "
+            "never run; fetch it again, or save its state_dict alone"
+        ) from error
+    model: Any = library.create_model(name)
+    last = model.pretrained_cfg.get("classifier")
+    weight = state.get(f"{last if isinstance(last, str) else next(iter(last or ()), '')}.weight")
+    if weight is not None and len(weight) != model.num_classes:
+        model.reset_classifier(len(weight))
+    model.load_state_dict(state)
+    made: nn.Module = model
+    return made

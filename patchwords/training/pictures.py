@@ -15,7 +15,8 @@ def opened(given: str | Data, recipe: Recipe, watcher: Watcher, *, offline: bool
     data = given if isinstance(given, Data) else _brought(given or "digits", recipe, watcher, offline, mirror)
     total = sum(map(len, data.splits.values()))
     counts = ", ".join(f"{len(source):,} to {split}" for split, source in data.splits.items())
-    watcher.note(f"{data.name}: {total:,} pictures of {len(data.classes)} classes ({counts})")
+    classes = f" of {len(data.classes)} classes" if recipe.objective.classes(len(data.classes)) else ""
+    watcher.note(f"{data.name}: {total:,} pictures{classes} ({counts})")
     for note in data.notes:
         watcher.note(note)
     return data

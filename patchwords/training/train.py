@@ -13,6 +13,7 @@ from patchwords.data.sources.source import Data
 from patchwords.errors import PatchwordsError, ResourceError, UsageError
 from patchwords.evaluation.classify import Scores
 from patchwords.models.model import Model
+from patchwords.objectives.kinds import guides_of
 from patchwords.training import recipe as recipes
 from patchwords.training.assemble import Setting, assemble
 from patchwords.training.board import board, summary_writer
@@ -20,7 +21,7 @@ from patchwords.training.clock import peak
 from patchwords.training.conditions import determined, threads
 from patchwords.training.distributed import World, world
 from patchwords.training.fit import settled
-from patchwords.training.guides import placed
+from patchwords.training.guides import bring, placed
 from patchwords.training.judge import Judge, Result
 from patchwords.training.keeper import RunKeeper
 from patchwords.training.loop import Loop
@@ -81,6 +82,11 @@ class Wishes:
     called: str
     again: str
 
+    @property
+    def place(self) -> dict[str, Any]:
+        """Where what is published may come from."""
+        return {"offline": self.offline, "mirror": self.mirror}
+
 
 def train(
     data: str | Path | Data = "",
@@ -139,6 +145,7 @@ def _start(
     wishes: Wishes,
 ) -> Run:
     recipe = placed(choose(given.name if isinstance(given, Data) else given, name, changes))
+    bring([recipe.weights, *guides_of(recipe.objective).values()], watcher, **wishes.place)
     data = opened(given, recipe, watcher, offline=wishes.offline, mirror=wishes.mirror)
     model, card = begin(recipe, data)
     recipe = settled(recipe, model, len(data.train), here)
@@ -191,6 +198,7 @@ def _resume(
                 watcher.note(sentence)
             found = checkpoint.find(folder.checkpoints)  # none where the run was killed before its first one
             model, card = _kept(found.path / "model.safetensors") if found else begin(recipe, data)
+            bring(guides_of(recipe.objective).values(), watcher, **wishes.place)
             setting = Setting(settled(recipe, model, len(data.train), here), data, here, watcher, wish, guides)
             loop, keeper, judge = _assembled(setting, model, card, folder, wishes)
             if found:

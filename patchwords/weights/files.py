@@ -24,6 +24,7 @@ from patchwords.weights.rules import State
 
 Depth = Literal["whole", "shapes"]  # shapes: tensors on the meta device, nothing read but headers
 TORCH_SUFFIXES = (".pth", ".pt", ".bin")
+EXPORTED = (".onnx", ".pt2")
 WRAPPERS = ("model", "state_dict", "model_state_dict")  # DeiT and MAE, then trainers of all kinds
 
 
@@ -40,6 +41,11 @@ def read(path: Path, depth: Depth = "whole") -> Contents:
     """The contents of a checkpoint; what cannot be read is an error that names the file."""
     if not path.exists():
         raise UsageError(f"{path} does not exist: give a weights file or a folder with config.json")
+    if path.suffix in EXPORTED and path.is_file():
+        raise UsageError(
+            f"{path.name} is an exported file, which has answers but no weights to read: give the model that it was "
+            "made from"
+        )
     if not path.is_dir() and (path.suffix not in READERS or not path.is_file()):
         raise UsageError(f"{path.name} is no weights file: {', '.join(READERS)} or a folder are read")
     try:
@@ -49,8 +55,9 @@ def read(path: Path, depth: Depth = "whole") -> Contents:
     except MemoryError:
         raise
     except Exception as error:  # damaged files make their readers fail in every way there is
-        kind = "" if type(error) is ValueError else f"{type(error).__name__} "
-        reason = kind + str(error).partition("\n")[0]
+        reason = str(error).partition("\n")[0]
+        if type(error) is not ValueError:
+            reason = f"it is damaged, or no such file ({reason}); fetch or write it again"
         raise ModelError(f"{path} cannot be read: {reason}") from error
     return contents
 

@@ -70,8 +70,11 @@ def _parameters(module: object, prefix: str, seen: set[int]) -> Iterator[tuple[s
 def _unwrapped(data: bytes) -> bytes:
     """An old file with `first` called on each wrapped class, since torch's restricted unpickler takes none of these."""
     stream = io.BytesIO(data)
-    for _ in range(HEADERS):
-        deque(pickletools.genops(stream), maxlen=0)
+    try:
+        for _ in range(HEADERS):
+            deque(pickletools.genops(stream), maxlen=0)
+    except ValueError as error:
+        raise ValueError("of pickles that of DALL-E's encoder alone is read: ask for safetensors") from error
     pieces, copied = [], 0
     for mark, end in _wrapped(stream):
         pieces += [data[copied:mark], CALL, data[mark:end], pickle.REDUCE]

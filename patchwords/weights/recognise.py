@@ -57,7 +57,10 @@ def recognise(tensors: Mapping[str, Tensor], said: str = "") -> Format:
     seen = f"{len(tensors)} tensors: {listed(tensors)}"
     if found:
         raise ModelError(f"the keys fit {' and '.join(format.name for format in found)} alike. The file holds {seen}")
-    raise ModelError(f"no known format ({', '.join(NAMES)}) has such keys. The file holds {seen}")
+    raise ModelError(
+        f"no known format ({', '.join(NAMES)}) has such keys. The file holds {seen}: give one of a model that "
+        "docs/formats.md names"
+    )
 
 
 def _has(format: Format, signs: tuple[str, ...], tensors: Mapping[str, Tensor]) -> bool:

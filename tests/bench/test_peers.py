@@ -19,6 +19,8 @@ def test_who_is_not_installed_is_a_remark(lonely: None, heard: list[str]) -> Non
 def test_who_is_unknown_is_an_error(heard: list[str]) -> None:
     with pytest.raises(UsageError, match="did you mean timm"):
         peers.installed(("tim",), heard.append)
+    with pytest.raises(UsageError, match="did you mean ours"):
+        peers.installed(("our",), heard.append)
 
 
 def test_versions_are_told(timm: ModuleType, heard: list[str]) -> None:

@@ -8,6 +8,8 @@ import torch
 from patchwords.bench.measure import Effort
 from patchwords.bench.row import Row
 from patchwords.bench.training import Asked, _weighed, training
+from patchwords.errors import ModelError
+from patchwords.models.build import build
 from patchwords.models.model import Model
 
 CPU = torch.device("cpu")
@@ -25,6 +27,11 @@ def test_both_begin_with_the_same_loss(
     assert theirs.named == "timm eager"
     assert ours.further["loss"] == pytest.approx(theirs.further["loss"], rel=1e-5)
     assert ours.ratios.keys() == {"timm eager float32", "timm compiled float32"}
+
+
+def test_a_model_without_classes_is_refused(effort: Effort, heard: list[str]) -> None:
+    with pytest.raises(ModelError, match="tiny has no classes to learn"):
+        training("tiny", build("ViT-Mu/8", image=16, classes=0), asked(effort, who=("ours",)), heard.append)
 
 
 def test_every_call_is_a_step(model: Model, effort: Effort, heard: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

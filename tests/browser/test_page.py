@@ -330,6 +330,29 @@ def test_what_cannot_be_used_is_said_and_the_next_picture_works(
     found.said.clear()  # the browser itself notes an answer of 400
 
 
+@pytest.mark.parametrize(("locale", "said"), [("en", "choose another one"), ("zh-CN", "请换一张")])
+def test_an_earlier_answer_does_not_stand_beside_a_picture_that_was_refused(
+    visit: Opening, service: str, photo: Path, tmp_path: Path, locale: str, said: str
+) -> None:
+    broken = tmp_path / "broken.png"
+    broken.write_bytes(photo.read_bytes()[:60])
+    found = visit(service, locale=locale)
+    found.give(photo)
+    for turn in range(2):  # another model is asked about the same picture
+        found.page.select_option("#models", index=turn)
+        found.page.set_input_files("#file", broken)
+        found.page.wait_for_selector("#trouble:not([hidden])", timeout=WAIT)
+        assert said in found.text("#trouble")
+        assert not found.page.is_visible("#exhibit")
+        assert found.text("#about") == ""
+        found.page.keyboard.press("ArrowRight")
+    found.give(photo)
+    assert found.page.is_visible("#answers li")
+    assert found.page.is_visible("#about")
+    assert [text for text in found.said if "400" not in text] == []
+    found.said.clear()  # the browser itself notes an answer of 400
+
+
 def test_a_service_with_a_token_asks_for_it_and_keeps_it_nowhere(visit: Opening, locked: str, photo: Path) -> None:
     found = visit(locked)
     found.page.wait_for_selector("#door:not([hidden])", timeout=WAIT)

@@ -1,5 +1,6 @@
 """`patchwords bench`: the table, the lines of JSON, and what is refused."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -23,7 +24,7 @@ def test_inference_as_a_table(run) -> None:
     assert answer.code == 0
     assert "images/s" in answer.out
     assert "ours" in answer.out
-    assert "TFLOP/s" in answer.out
+    assert re.search(r"ceiling [1-9][\d.]* [GT]FLOP/s", answer.out)
     assert "timm is not installed" in answer.err
 
 
@@ -72,6 +73,14 @@ def test_end_to_end(run) -> None:
     )
     _, row = answer.json
     assert row["further"].keys() == {"epoch", "steady", "resident", "busy"}
+
+
+def test_end_to_end_takes_the_size_of_the_pictures_from_the_models_name(run) -> None:
+    answer = run(
+        *("bench", "end-to-end", "--model", "ViT-Mu/8@16", "--batch", "2", "--pictures", "8", "--workers", "0"),
+        *("--device", "cpu", "--who", "ours", "--json"),
+    )
+    assert answer.json[1]["image"] == [16, 16]
 
 
 def test_a_weights_file_is_measured_as_it_is(run, tmp_path: Path) -> None:

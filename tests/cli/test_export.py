@@ -127,6 +127,9 @@ def test_the_folder_of_hugging_face_has_its_own_writer(run, run_folder: Path, tm
         "format": "huggingface",
         "notes": ["a remark"],
     }
+    assert (
+        "its answers are the model's" in run("export", str(run_folder), str(tmp_path / "b"), "--to", "huggingface").out
+    )
 
 
 @pytest.mark.parametrize(

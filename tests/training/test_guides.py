@@ -1,5 +1,6 @@
 """Teachers are opened frozen, from our files or from timm where that is; and what they say can be kept."""
 
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -22,8 +23,10 @@ from patchwords.objectives.beit import BEiT
 from patchwords.objectives.distill import Distill
 from patchwords.objectives.guide import shown
 from patchwords.objectives.objective import Guide
+from patchwords.training.find_rate import find_rate
 from patchwords.training.guides import guide_answers, open_guide, placed
 from patchwords.training.recipe import Recipe
+from patchwords.training.train import train
 from patchwords.weights.card import Card
 
 Randomised = Callable[[nn.Module], nn.Module]
@@ -56,15 +59,20 @@ class Small(nn.Module):
 
     def __init__(self, **told: Any):
         super().__init__()
+        self.num_classes = 1000
         self.dense = nn.Linear(3, 1000)
         self.drop = nn.Dropout(0.5)
         self.pretrained_cfg = {
+            "classifier": "dense",
             "input_size": (3, 20, 24),
             "crop_pct": 0.9,
             "interpolation": "bicubic",
             "mean": IMAGENET.mean,
             "std": IMAGENET.deviation,
         } | told
+
+    def reset_classifier(self, classes: int) -> None:
+        self.num_classes, self.dense = classes, nn.Linear(3, classes)
 
     def forward(self, images: Tensor) -> Tensor:
         said: Tensor = self.dense(self.drop(images).mean((2, 3)))
@@ -86,6 +94,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, Any]]]:
 
     library = ModuleType("timm")
     vars(library)["create_model"] = create_model
+    vars(library)["models"] = ModuleType("timm.models")
+    library.models.load_state_dict = torch.load
     monkeypatch.setitem(sys.modules, "timm", library)
     monkeypatch.delenv("PATCHWORDS_OFFLINE", raising=False)
     return made
@@ -137,10 +147,38 @@ def test_a_model_of_timm_is_asked_for_by_its_name(asked: list[tuple[str, dict[st
 
 
 def test_a_model_of_timm_takes_the_weights_of_a_file(asked: list[tuple[str, dict[str, Any]]], tmp_path: Path) -> None:
-    file = tmp_path / "weights.pth"
-    file.write_bytes(b"")
-    open_guide(f"timm:small@{file}", CPU)
-    assert asked == [("small", {"checkpoint_path": str(file)})]
+    file, weights = tmp_path / "weights.pth", Small().state_dict()
+    torch.save(weights, file)
+    guide = open_guide(f"timm:small@{file}", CPU)
+    assert asked == [("small", {})]
+    assert torch.equal(guide.model.get_parameter("dense.weight"), weights["dense.weight"])
+    open_guide("timm:small@" + str(shutil.copy(file, tmp_path / "weights.npz")), CPU)
+    assert asked[1:] == [("small", {"checkpoint_path": str(tmp_path / "weights.npz")})]
+
+
+def test_a_model_of_timm_has_as_many_classes_as_its_file(
+    asked: list[tuple[str, dict[str, Any]]], tmp_path: Path
+) -> None:
+    mine = Small()
+    mine.reset_classifier(3)
+    torch.save(mine.state_dict(), tmp_path / "mine.pth")
+    said = open_guide(f"timm:small@{tmp_path / 'mine.pth'}", CPU).model(torch.zeros(2, 3, 8, 8))
+    assert said.shape == (2, 3)
+
+
+def test_a_file_of_other_weights_or_with_more_than_weights_is_a_sentence(
+    asked: list[tuple[str, dict[str, Any]]], tmp_path: Path
+) -> None:
+    torch.save({"other": torch.zeros(3)}, tmp_path / "other.pth")
+    with pytest.raises(
+        ModelError, match=r"timm cannot make timm:small@.*: Error.* Missing key\(s\) .*\"dense.weight\""
+    ):
+        open_guide(f"timm:small@{tmp_path / 'other.pth'}", CPU)
+    torch.save(Small(), tmp_path / "module.pth")
+    (tmp_path / "empty.pth").write_bytes(b"")
+    for name in ("module.pth", "empty.pth"):
+        with pytest.raises(ModelError, match=rf"{name} cannot be read .*: it is damaged, or holds more than tensors"):
+            open_guide(f"timm:small@{tmp_path / name}", CPU)
 
 
 @pytest.mark.parametrize(
@@ -165,6 +203,25 @@ def test_nothing_is_downloaded_offline(
     with pytest.raises(NetworkError, match="PATCHWORDS_OFFLINE is set"):
         open_guide("timm:small", CPU)
     assert asked == []
+
+
+@pytest.mark.parametrize("name", ["timm:small", "deit-s16"])
+def test_nothing_is_downloaded_for_a_run_that_is_offline(
+    name: str, asked: list[tuple[str, dict[str, Any]]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As --offline says it, not the environment."""
+    monkeypatch.setenv("PATCHWORDS_CACHE", str(tmp_path))
+    monkeypatch.setattr("socket.socket", None)
+    distilled = {"objective.kind": "distill", "objective.teacher": name}
+    chosen = recipe(model="ViT-Digits/2", **distilled)
+    with pytest.raises(NetworkError, match="nothing is downloaded offline"):
+        train("digits", recipe=chosen, out=tmp_path / "run", offline=True)
+    with pytest.raises(NetworkError, match="nothing is downloaded offline"):
+        train("digits", model="DeiT-S/16", weights="deit-s16", out=tmp_path / "run", offline=True)
+    with pytest.raises(NetworkError, match="nothing is downloaded offline"):
+        find_rate("digits", recipe="digits", change=distilled, out=tmp_path / "rate.png", offline=True)
+    assert asked == []
+    assert not (tmp_path / "run").exists()
 
 
 def test_without_timm_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,10 +282,11 @@ def test_another_model_has_another_digest(teacher: Path, tmp_path: Path) -> None
 def test_a_published_model_of_timm_is_told_by_its_name_and_one_of_a_file_by_its_weights(
     asked: list[tuple[str, dict[str, Any]]], tmp_path: Path
 ) -> None:
-    (tmp_path / "weights.pth").write_bytes(b"")
+    for name in ("one.pth", "other.pth"):
+        torch.save(Small().state_dict(), tmp_path / name)
     assert open_guide("timm:small", CPU).digest == "timm:small"
-    digests = {open_guide(f"timm:small@{tmp_path / 'weights.pth'}", CPU).digest for _ in range(2)}
-    assert len(digests) == 2  # the stand-in is made anew each time, with other weights
+    digests = [open_guide(f"timm:small@{tmp_path / name}", CPU).digest for name in ("one.pth", "one.pth", "other.pth")]
+    assert digests[0] == digests[1] != digests[2]
 
 
 def test_a_recipe_keeps_where_its_guides_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -551,3 +551,28 @@ def test_a_table_of_shared_tensors_is_written_whole(tmp_path: Path) -> None:
     save_file({"a": x[:3].clone()}, tmp_path / "f.safetensors")
     files.write(tmp_path / "f.safetensors", {"a": x[:3], "b": x[3:]})
     assert torch.equal(files.read(tmp_path / "f.safetensors").tensors["b"], x[3:])
+
+
+@pytest.mark.parametrize(
+    ("name", "contents", "kind", "said"),
+    [
+        ("half.safetensors", b"\x40\0\0\0\0\0\0\0{", ModelError, "damaged, or no such file (Error while.*fetch"),
+        ("empty.npz", b"", ModelError, "damaged, or no such file (File is not a zip file); fetch"),
+        (
+            "other.pkl",
+            pickle.dumps({"a": 1}),
+            ModelError,
+            "of pickles that of DALL-E's encoder alone is read: ask for safetensors",
+        ),
+        ("model.onnx", b"", UsageError, "is an exported file, .*: give the model that it was made from"),
+        ("model.pt2", b"", UsageError, "is an exported file, .*: give the model that it was made from"),
+        ("photos/daisy/readme.txt", b"", ModelError, "photos cannot be read: .*: give the folder of a run or"),
+    ],
+)
+def test_what_cannot_be_read_says_what_to_do(
+    tmp_path: Path, name: str, contents: bytes, kind: type[Exception], said: str
+) -> None:
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / name).write_bytes(contents)
+    with pytest.raises(kind, match=said.replace("(", r"\(").replace(")", r"\)")):
+        files.read(tmp_path / name.partition("/")[0])

@@ -1,7 +1,7 @@
 // The page as the service gives it out.
 
 import { say, switches } from "./words.js";
-import { open, show } from "./exhibit.js";
+import { open, show, withdraw } from "./exhibit.js";
 import { enter, examined, models, Refused } from "./service.js";
 import { intake } from "./intake.js";
 
@@ -49,8 +49,14 @@ async function begin() {
 
 async function examine() {
   const model = known[part("models").selectedIndex];
-  const { found, source } = await examined(model, picture);
-  await show(model, found, source);
+  let answer = {};
+  try {
+    answer = await examined(model, picture);
+    await show(model, answer.found, answer.source);
+  } catch (error) {
+    if (error.name !== "AbortError") withdraw(answer.found);
+    throw error;
+  }
   document.body.classList.add("shown");
 }
 

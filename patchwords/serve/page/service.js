@@ -7,6 +7,8 @@ let token = "";
 
 export class Refused extends Error {}
 
+const REASONS = { 400: "unreadable", 413: "tooLarge", 429: "tooMany" };
+
 export function enter(word) {
   token = word; // kept here alone, and gone with the page
 }
@@ -22,7 +24,7 @@ async function asked(path, values, options = {}) {
   }
   const told = await answer.json().catch(() => ({ error: `${answer.status} ${answer.statusText}` }));
   if (answer.status === 401) throw new Refused(told.error);
-  if (!answer.ok) throw new Error(told.error);
+  if (!answer.ok) throw new Error(say(REASONS[answer.status] || "failed", told));
   return told;
 }
 

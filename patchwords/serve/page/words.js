@@ -83,6 +83,10 @@ const WORDS = {
     private: "Your picture goes to this service and nowhere else.",
     privateKept: "All that you see is in this file. It asks nobody.",
     unreachable: "The service does not answer: is it still running?",
+    unreadable: "This picture cannot be used, choose another one: {error}",
+    tooLarge: "{error}",
+    tooMany: "{error}",
+    failed: "{error}",
   },
   zh: {
     skip: "跳到展示区",
@@ -166,6 +170,10 @@ const WORDS = {
     private: "图片只会发送到本服务，不会去往别处。",
     privateKept: "所见的一切都在这个文件里，不访问任何网络。",
     unreachable: "服务没有响应，它还在运行吗？",
+    unreadable: "无法使用这张图片，请换一张（{error}）",
+    tooLarge: "图片太大，请换一张小一些的（{error}）",
+    tooMany: "排队的请求太多，请稍后再试（{error}）",
+    failed: "服务没能完成（{error}）",
   },
 };
 
