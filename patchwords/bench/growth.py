@@ -53,7 +53,7 @@ def growth(asked: Asked, note: Callable[[str], None]) -> Report:
             "effort": asked.effort,
         }
         answering = inference.Asked(precisions=(asked.precision,), who=(OURS,), **common)
-        learning = training.Asked(precision=asked.precision, who=(OURS,), **common)
+        learning = training.Asked(precisions=(asked.precision,), who=(OURS,), **common)
         for report in (
             inference.inference(asked.model, model, answering, note),
             training.training(asked.model, model, learning, note),

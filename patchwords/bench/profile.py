@@ -68,12 +68,12 @@ def profile(name: str, model: Model, asked: Asked, note: Callable[[str], None]) 
     settings = training.Asked(
         batch=asked.batch,
         device=asked.device,
-        precision=asked.precision,
+        precisions=(asked.precision,),
         kernels=asked.kernels,
         graph=asked.graph,
     )
     course = training.Course(deepcopy(model).to(asked.device), sets, labels, settings)
-    entrant, _ = training.ours(course, note)
+    entrant, _ = training.ours(course, asked.precision, note)
     (seconds,) = in_turns([entrant.call], asked.device, asked.effort)
     every = spent(_traced(entrant.call, asked), KINDS[asked.device.type], asked.steps)
     made = row("profile", name, entrant, seconds, batch=asked.batch, image=config.image)

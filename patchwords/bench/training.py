@@ -25,7 +25,7 @@ from patchwords.objectives.supervised import Classification, Supervised
 from patchwords.settings import at_least, check
 from patchwords.speed.attention import fastest
 from patchwords.speed.kernels.available import Choice
-from patchwords.speed.precision import Precision, autocast, mixed
+from patchwords.speed.precision import Mixed, Precision, autocast, mixed
 from patchwords.speed.prepare import prepare
 from patchwords.speed.recompute import Recompute
 from patchwords.speed.step import MEASURED, WARM, Graph, Step
@@ -46,7 +46,7 @@ class Asked:
 
     batch: int
     device: torch.device
-    precision: Precision = "bf16"
+    precisions: tuple[Precision, ...] = ("bf16",)  # of ours; the peers learn in as many, but for fp8
     kernels: Choice = "auto"
     compiled: bool = False
     recompute: Recompute = False
@@ -58,6 +58,7 @@ class Asked:
     def __post_init__(self) -> None:
         check(self)
         at_least(1, batch=self.batch)
+        expect_words("precision", self.precisions, get_args(Precision))
         expect_words("how", self.hows, get_args(How))
 
     @property
@@ -88,7 +89,7 @@ def training(name: str, model: Model, asked: Asked, note: Callable[[str], None])
     labels = [torch.randint(config.classes, (asked.batch,), device=device) for _ in sets]
     course = Course(deepcopy(model).to(device), sets, labels, asked)
     found = peers.installed(tuple(name for name in asked.who if name != OURS), note)
-    entrants = [ours(course, note)] if OURS in asked.who else []
+    entrants = [ours(course, precision, note) for precision in asked.precisions if OURS in asked.who]
     entrants += [one for peer in found for one in rivals(peer, course, note)]
     if not entrants:
         raise UsageError(f"nobody of {', '.join(asked.who)} can be measured: name others with --who")
@@ -113,7 +114,7 @@ def _weighed(rows: Sequence[Row]) -> tuple[Row, ...]:
     )
 
 
-def ours(course: Course, note: Callable[[str], None]) -> tuple[Entrant, float]:
+def ours(course: Course, precision: Precision, note: Callable[[str], None]) -> tuple[Entrant, float]:
     """As a run's own parts are put together, and the loss of its first step."""
     asked = course.asked
     first: list[float] = []
@@ -130,7 +131,7 @@ def ours(course: Course, note: Callable[[str], None]) -> tuple[Entrant, float]:
             recomputed=asked.recompute,
             compiled=asked.compiled,
             device=asked.device,
-            precision=asked.precision,
+            precision=precision,
             note=note,
         )
         descent = optimizer.build(ADAMW, kinds, asked.device)
@@ -143,7 +144,7 @@ def ours(course: Course, note: Callable[[str], None]) -> tuple[Entrant, float]:
         def work(batch: dict[str, Tensor]) -> dict[str, Tensor]:
             descent.zero_grad(set_to_none=True)
             with fastest(asked.device):
-                with autocast(asked.precision, asked.device):
+                with autocast(precision, asked.device):
                     loss, _ = objective(batch)
                 loss.backward()
             descent.step()
@@ -156,8 +157,8 @@ def ours(course: Course, note: Callable[[str], None]) -> tuple[Entrant, float]:
             step(batches[number % SETS])
         return lambda number: step(batches[number % SETS])
 
-    entrant = entered(OURS, asked.how, asked.precision, asked.device, make)
-    note(f"ours: ready after {entrant.preparing:.1f} s, the first loss is {first[0]:.4f}")
+    entrant = entered(OURS, asked.how, precision, asked.device, make)
+    note(f"ours {precision}: ready after {entrant.preparing:.1f} s, the first loss is {first[0]:.4f}")
     most = max((found for found in (entrant.memory, launched[0]) if found is not None), default=None)
     return replace(entrant, memory=most), first[0]
 
@@ -167,8 +168,9 @@ def rivals(name: str, course: Course, note: Callable[[str], None]) -> Iterator[t
     for module in peers.lenient(name, lambda: _twin(name, course), note):
         wanted = _loss(course)
         for how in course.asked.hows:
-            enter = partial(_entered, name, how, course, module, wanted, note)
-            yield from peers.lenient(f"{name} {how}", enter, note)
+            for precision in dict.fromkeys(map(mixed, course.asked.precisions)):
+                enter = partial(_entered, name, how, precision, course, module, wanted, note)
+                yield from peers.lenient(f"{name} {how} {precision}", enter, note)
 
 
 def _twin(name: str, course: Course) -> nn.Module:
@@ -179,18 +181,24 @@ def _twin(name: str, course: Course) -> nn.Module:
 
 
 def _entered(
-    name: str, how: How, course: Course, module: nn.Module, wanted: float, note: Callable[[str], None]
+    name: str,
+    how: How,
+    precision: Mixed,
+    course: Course,
+    module: nn.Module,
+    wanted: float,
+    note: Callable[[str], None],
 ) -> tuple[Entrant, float]:
-    asked, first = course.asked, list[float]()
-    work = partial(_run, module, how, course, first)
-    entrant = entered(name, how, mixed(asked.precision), asked.device, work)
+    first: list[float] = []
+    work = partial(_run, module, how, precision, course, first)
+    entrant = entered(name, how, precision, course.asked.device, work)
     if not abs(first[0] - wanted) <= NEAR * wanted:
         raise ModelError(f"its first loss is {first[0]:.4f} and the model's {wanted:.4f}, so it learns something else")
-    note(f"{name} {how}: ready after {entrant.preparing:.1f} s, the first loss is {first[0]:.4f}")
+    note(f"{name} {how} {precision}: ready after {entrant.preparing:.1f} s, the first loss is {first[0]:.4f}")
     return entrant, first[0]
 
 
-def _run(module: nn.Module, how: How, course: Course, first: list[float]) -> Call:
+def _run(module: nn.Module, how: How, precision: Mixed, course: Course, first: list[float]) -> Call:
     own = deepcopy(module).train()
     descent = torch.optim.AdamW(own.parameters(), lr=ADAMW.lr, weight_decay=ADAMW.decay, fused=True)
     asked, sets, labels = course.asked, course.sets, course.labels
@@ -198,7 +206,7 @@ def _run(module: nn.Module, how: How, course: Course, first: list[float]) -> Cal
 
     def step(number: int) -> Tensor:
         descent.zero_grad(set_to_none=True)
-        with autocast(asked.precision, asked.device):
+        with autocast(precision, asked.device):
             loss = F.cross_entropy(function(sets[number % SETS]), labels[number % SETS])
         loss.backward()
         descent.step()

@@ -44,7 +44,7 @@ def bench(
         str | None,
         typer.Option(
             metavar="P,P",
-            help="float32, bf16, fp16, fp8 (GPU); in inference and latency also int8 (CPU), and several.",
+            help="float32, bf16, fp16, fp8 (GPU); in inference and latency also int8 (CPU); several, but from files.",
             show_default="bf16 on a GPU, else float32; for latency all",
         ),
     ] = None,
@@ -142,15 +142,13 @@ def _asked(
     what: str, settings: dict[str, Any], subject: "Subject", precision: str | None, shown: Any, output: "Output"
 ) -> "Report":
     """Answers or steps of a model."""
-    place = settings["device"]
+    settings["precisions"] = _words(precision) if precision else _usual(what, settings["device"])
     if what == "training":
         from patchwords.bench import training
 
-        settings["precision"] = _one(precision, place)
         return training.training(subject.name, subject.model, training.Asked(**settings), output.note)
     from patchwords.bench import inference
 
-    settings["precisions"] = _words(precision) if precision else _usual(what, place)
     if what == "latency":
         settings.setdefault("hows", get_args(inference.How))  # a peer's best may be a graph
     asked = inference.Asked(**settings)
@@ -226,14 +224,14 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 def _one(precision: str | None, place: "torch.device") -> str:
-    """The one that a training is made in."""
+    """The one that a training from files is made in."""
     if precision and "," in precision:
-        raise UsageError(f"--precision {precision}: a training is made in one of them; give one")
+        raise UsageError(f"--precision {precision}: from files a training is made in one of them; give one")
     return precision or ("bf16" if place.type == "cuda" else "float32")
 
 
 def _usual(what: str, place: "torch.device") -> tuple[str, ...]:
-    if what == "inference":
+    if what != "latency":
         return ("bf16",) if place.type == "cuda" else ("float32",)
     return ("float32", "bf16", "fp8") if place.type == "cuda" else ("float32", "bf16", "int8")
 

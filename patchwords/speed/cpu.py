@@ -29,7 +29,7 @@ def ready_cpu(model: nn.Module, precision: Working, compiled: bool) -> Callable[
     _check(precision)
     if compiled:
         _check_compiler(precision)
-    dtype = torch.float32 if precision == "float32" or (precision == "int8" and not _has_bf16()) else torch.bfloat16
+    dtype = torch.float32 if precision == "float32" or (precision == "int8" and not has_bf16()) else torch.bfloat16
     prepared = copy.deepcopy(model).eval().requires_grad_(False)
     _shorten(prepared)
     if precision == "int8":
@@ -62,7 +62,7 @@ def _check(precision: Working) -> None:
         raise UsageError(f"precision {precision} needs a GPU: choose float32, bf16 or int8 on a CPU")
     if precision == "int8" and not torch.backends.mkldnn.is_available():
         raise UsageError("precision int8 needs oneDNN, which this torch was built without: choose float32 or bf16")
-    if precision == "bf16" and not _has_bf16():
+    if precision == "bf16" and not has_bf16():
         logger.warning("torch knows no bf16 instructions of this processor: bf16 works, but float32 may be faster")
 
 
@@ -81,7 +81,8 @@ def _check_compiler(precision: Working) -> None:
         )
 
 
-def _has_bf16() -> bool:
+def has_bf16() -> bool:
+    """Whether torch knows bf16 instructions of this processor."""
     return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
 
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from patchwords.errors import UsageError
-from patchwords.speed.cpu import ready_cpu
+from patchwords.speed.cpu import has_bf16, ready_cpu
 from patchwords.speed.fused.choose import Fused, fuse
 from patchwords.speed.fused.products import Eight
 from patchwords.speed.gpu import ready_gpu
@@ -15,6 +15,8 @@ from patchwords.speed.kernels.available import Choice, chosen
 from patchwords.speed.kernels.product_cublas import missing
 from patchwords.speed.precision import Precision, Working, check_precision
 from patchwords.speed.recompute import Again, Recompute, recompute
+
+MANY = 2_000_000  # parameters: what learns fewer is as fast in float32 on a CPU
 
 
 def prepare(
@@ -41,12 +43,18 @@ def prepare(
         sentence += _remade(sentence, done, again)
     if device.type == "cuda":
         note(sentence)
+    if device.type == "cpu" and precision == "float32" and has_bf16() and _size(module) >= MANY:
+        note("this processor multiplies in bf16 too, about twice as fast: set precision to bf16")
     if done is not None and (reason := missing()):
         note(f"products are made as torch makes them: {reason}")
     if recomputed is True:
         recompute(module)
     if compiled:
         module.compile()
+
+
+def _size(module: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in module.parameters() if parameter.requires_grad)
 
 
 def _narrowed(sentence: str, done: Fused | None) -> str:

@@ -16,7 +16,7 @@ CPU = torch.device("cpu")
 
 
 def asked(effort: Effort, **given: object) -> Asked:
-    usual: dict[str, object] = {"batch": 4, "device": CPU, "precision": "float32", "who": ("ours", "timm")}
+    usual: dict[str, object] = {"batch": 4, "device": CPU, "precisions": ("float32",), "who": ("ours", "timm")}
     return Asked(**usual | {"effort": effort} | given)
 
 
@@ -27,6 +27,22 @@ def test_both_begin_with_the_same_loss(
     assert theirs.named == "timm eager"
     assert ours.further["loss"] == pytest.approx(theirs.further["loss"], rel=1e-5)
     assert ours.ratios.keys() == {"timm eager float32", "timm compiled float32"}
+
+
+def test_several_precisions_are_measured_in_turns_and_each_beside_its_own(
+    timm: ModuleType, model: Model, effort: Effort, heard: list[str]
+) -> None:
+    asking = asked(effort, precisions=("float32", "bf16"), hows=("eager",))
+    rows = training("tiny", model, asking, heard.append).rows
+    assert [(row.who, row.precision) for row in rows] == [
+        ("ours", "float32"),
+        ("ours", "bf16"),
+        ("timm", "float32"),
+        ("timm", "bf16"),
+    ]
+    assert rows[0].further["loss"] != rows[1].further["loss"]  # it was rounded
+    assert rows[0].further["loss"] == pytest.approx(rows[1].further["loss"], rel=0.02)
+    assert any(said.startswith("ours bf16: ready after") for said in heard)
 
 
 def test_a_model_without_classes_is_refused(effort: Effort, heard: list[str]) -> None:
@@ -64,7 +80,7 @@ def test_a_peer_that_learns_something_else_is_not_measured(
 def test_who_has_no_eight_bits_is_measured_in_sixteen(
     timm: ModuleType, model: Model, effort: Effort, heard: list[str]
 ) -> None:
-    asking = asked(effort, precision="fp8", who=("timm",), hows=("eager",))
+    asking = asked(effort, precisions=("fp8", "bf16"), who=("timm",), hows=("eager",))
     (theirs,) = training("tiny", model, asking, heard.append).rows
     assert theirs.precision == "bf16"
 

@@ -162,7 +162,7 @@ def test_without_onednn_linear_layers_stay_plain_and_int8_is_refused(
 def test_without_bf16_instructions_bf16_is_a_remark_and_int8_works_around(
     model: nn.Module, small_config: Config, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(cpu, "_has_bf16", lambda: False)
+    monkeypatch.setattr(cpu, "has_bf16", lambda: False)
     images = pictures(small_config)
     with torch.inference_mode():
         expected = model(images)

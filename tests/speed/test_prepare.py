@@ -13,6 +13,7 @@ from patchwords.models.names import Config
 from patchwords.objectives.supervised import Classification, Supervised
 from patchwords.speed import prepare as prepare_module
 from patchwords.speed.kernels.available import chosen
+from patchwords.speed.precision import Precision
 from patchwords.speed.prepare import prepare, ready
 from patchwords.speed.recompute import Recompute
 
@@ -63,6 +64,28 @@ def test_each_is_done_where_it_is_asked_for_and_nowhere_else(
     assert all(recomputed_units(objective)) if again else not any(recomputed_units(objective))
     assert is_compiled(objective) == compiled
     assert not any(each._compiled_call_impl is not None for each in objective.model.modules())  # one graph, not many
+
+
+@pytest.mark.parametrize(
+    ("there", "least", "precision", "said"),
+    [
+        (True, 1, "float32", True),
+        (False, 1, "float32", False),
+        (True, 10**9, "float32", False),
+        (True, 1, "bf16", False),
+    ],
+)
+@pytest.mark.parametrize("small_config", ["plain"], indirect=True)
+def test_a_processor_with_bf16_is_told_where_it_pays(
+    small_config: Config, monkeypatch: pytest.MonkeyPatch, there: bool, least: int, precision: Precision, said: bool
+) -> None:
+    """Not for a model of few parameters, which learns faster without."""
+    monkeypatch.setattr(prepare_module, "has_bf16", lambda: there)
+    monkeypatch.setattr(prepare_module, "MANY", least)
+    notes: list[str] = []
+    given: dict[str, Any] = {"kernels": "auto", "recomputed": False, "compiled": False}
+    prepare(small_config.build(), device=CPU, precision=precision, note=notes.append, **given)
+    assert any("set precision to bf16" in note for note in notes) == said
 
 
 @both
