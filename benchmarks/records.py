@@ -85,7 +85,8 @@ def outcome(run: Path) -> Outcome | None:
     rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text("utf-8").splitlines()]
     judged = [row for row in rows if row["kind"] == "val" and "accuracy" in row]
     reached = (next((row["seconds"] for row in judged if row["accuracy"] >= mark), None) for mark in MARKS)
-    return Outcome(scores.get("accuracy"), scores.get("count", 0), told["seconds"], tuple(reached))
+    judged_by = scores.get("count", 0)  # none where words were guessed and not classes
+    return Outcome(scores.get("accuracy") if judged_by else None, judged_by, told["seconds"], tuple(reached))
 
 
 def table(out: Path, every: Mapping[str, Training]) -> str:

@@ -14,7 +14,7 @@ from patchwords.training import recipe as recipes
 
 STEPS = {"duration": "3 steps", "batch": 16, "micro": 16, "evaluate": "100%", "threads": 1}
 CHAIN = {
-    "masked": Training(data="digits", recipe="digits-mae", change=STEPS),
+    "masked": Training(data="digits", recipe="digits-masked-patch", change=STEPS),
     "teacher": Training(data="digits", recipe="digits", change=STEPS),
     "tuned": Training(data="digits", recipe="digits", weights="masked", change=STEPS | {"model": ""}),
     "student": Training(
