@@ -119,7 +119,7 @@ def test_every_option_means_the_argument_of_its_name(run, here: Path, monkeypatc
     words = (
         "--split val --few-shot 1,5 --penalty 2,0.5 --knn 3 --probe --real real.json --by-order --image 8x6 --heads 2"
     )
-    words += " --batch 7 --precision bf16 --broken 0.5 --device cpu --out there --offline --mirror a=b"
+    words += " --batch 7 --precision bf16 --broken 0.5 --device cpu --out there --offline --mirror a=https://b"
     assert "done by tiny.npz" in run("evaluate", "done", "tiny.npz", *words.split()).err
     assert callable(heard.pop("note"))
     assert callable(heard.pop("working"))
@@ -139,7 +139,7 @@ def test_every_option_means_the_argument_of_its_name(run, here: Path, monkeypatc
         "device": "cpu",
         "out": Path("there"),
         "offline": True,
-        "mirror": "a=b",
+        "mirror": "a=https://b",
     }
 
 
