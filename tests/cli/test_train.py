@@ -215,6 +215,8 @@ def test_a_folder_that_may_not_be_read_is_exit_3(run, here: Path, monkeypatch: p
         (("--set", "precision=fp8"), "precision fp8 needs a GPU with products in eight bits, and the device is cpu"),
         (("--device", "meta:x"), "choose auto, cpu, cuda, cuda:0 or mps"),
         (("--out", "tiny.npz"), "tiny.npz is a file: choose another run folder with --out"),
+        (("--out", "tiny.npz/mine"), "tiny.npz/mine cannot be written, since tiny.npz is a file and no folder: choose"),
+        (("--find-lr", "--out", "tiny.npz/a.png"), "tiny.npz/a.png cannot be written, since tiny.npz is a file"),
         (("--find-lr", "--tensorboard"), "--tensorboard does not apply to --find-lr"),
     ],
 )
