@@ -55,7 +55,7 @@ def read(path: Path, depth: Depth = "whole") -> Contents:
     except MemoryError:
         raise
     except Exception as error:  # damaged files make their readers fail in every way there is
-        reason = str(error).partition("\n")[0]
+        reason = str(error).partition("\n")[0] or type(error).__name__
         if type(error) is not ValueError:
             reason = f"it is damaged, or no such file ({reason}); fetch or write it again"
         raise ModelError(f"{path} cannot be read: {reason}") from error

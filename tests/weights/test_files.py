@@ -561,6 +561,7 @@ def test_a_table_of_shared_tensors_is_written_whole(tmp_path: Path) -> None:
     [
         ("half.safetensors", b"\x40\0\0\0\0\0\0\0{", ModelError, "damaged, or no such file (Error while.*fetch"),
         ("empty.npz", b"", ModelError, "damaged, or no such file (File is not a zip file); fetch"),
+        ("empty.pth", b"", ModelError, "damaged, or no such file (EOFError); fetch"),
         (
             "other.pkl",
             pickle.dumps({"a": 1}),
