@@ -25,6 +25,7 @@ Table = dict[str, Any]
 
 MOST_NAMES = 30  # that a sentence lists
 NAMED: dict[type, str] = {int: "a whole number", bool: "true or false"}
+NO_LIST = "is not a list: write one in brackets, with commas between"
 QUOTED = """write it in quotes, in a shell in two pairs (key='"text"')"""
 
 
@@ -109,6 +110,13 @@ def at_least(least: int, **numbers: int) -> None:
     for name, number in numbers.items():
         if number < least:
             raise UsageError(f"{name} {number} is below {least}: choose a larger one")
+
+
+def lists(**values: object) -> None:
+    """Refuses what is no list, by name."""
+    for name, value in values.items():
+        if isinstance(value, str) or not isinstance(value, Iterable):
+            raise UsageError(f"{name}: {value!r} {NO_LIST}")
 
 
 def below_one(**numbers: float) -> None:
@@ -298,7 +306,7 @@ def _read_sequence(kind: Any) -> Callable[[Any, type], Any]:
 
     def hook(value: Any, _: type) -> Any:
         if not isinstance(value, list | tuple):
-            raise ValueError(f"{value!r} is not a list: write one in brackets, with commas between")
+            raise ValueError(f"{value!r} {NO_LIST}")
         return tuple(read_list(value, kind))
 
     return hook
