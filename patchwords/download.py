@@ -70,17 +70,22 @@ def cache_root(given: Path | None = None) -> Path:
 
 
 def mirrored(address: str, mirror: str) -> str:
-    """The address on the mirror that `mirror` (host=base-url pairs with commas between) names for its host, if any."""
-    bases = {}
+    """The address on the mirror that `mirror` names for its host, if any."""
+    parts = urlsplit(address)
+    return bases(mirror).get(parts.hostname or "", f"{parts.scheme}://{parts.netloc}").rstrip("/") + parts.path
+
+
+def bases(mirror: str) -> dict[str, str]:
+    """What host=base-url pairs with commas between say: the address of the mirror of each host."""
+    found = {}
     for pair in filter(None, mirror.split(",")):
-        if not (found := PAIR.fullmatch(pair.strip())):
+        if not (said := PAIR.fullmatch(pair.strip())):
             raise UsageError(
                 f"mirror {pair.strip()!r} is not host=base-url: write for example "
                 "huggingface.co=https://hf-mirror.com, several with commas between"
             )
-        bases[found[1]] = _secure(found[2])
-    parts = urlsplit(address)
-    return bases.get(parts.hostname or "", f"{parts.scheme}://{parts.netloc}").rstrip("/") + parts.path
+        found[said[1]] = _secure(said[2])
+    return found
 
 
 class _TransferError(Exception):

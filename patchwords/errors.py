@@ -1,5 +1,7 @@
 """What a user can cause and mend: a sentence (what was given, what is allowed, what to do) and an exit code a kind."""
 
+from pathlib import Path
+
 
 class PatchwordsError(Exception):
     """The command line prints the sentence and leaves with `exit_code`."""
@@ -41,6 +43,12 @@ class NetworkError(PatchwordsError):
     """The network did not answer, answered something else, or was forbidden."""
 
     exit_code = 7
+
+
+def refuse_below_file(path: Path) -> None:
+    """What cannot be written since a part of its path is a file wants no room but another place."""
+    if above := next((part for part in path.parents if part.is_file()), None):
+        raise UsageError(f"{path} cannot be written, since {above} is a file and no folder: choose another place")
 
 
 def in_words(error: Exception) -> tuple[str, int]:

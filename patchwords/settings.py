@@ -25,6 +25,8 @@ Table = dict[str, Any]
 
 MOST_NAMES = 30  # that a sentence lists
 NAMED: dict[type, str] = {int: "a whole number", bool: "true or false"}
+NO_LIST = "is not a list: write one in brackets, with commas between"
+QUOTED = """write it in quotes, in a shell in two pairs (key='"text"')"""
 
 
 def read(table: Mapping[str, Any], into: type[T]) -> T:
@@ -110,6 +112,13 @@ def at_least(least: int, **numbers: int) -> None:
             raise UsageError(f"{name} {number} is below {least}: choose a larger one")
 
 
+def lists(**values: object) -> None:
+    """Refuses what is no list, by name."""
+    for name, value in values.items():
+        if isinstance(value, str) or not isinstance(value, Iterable):
+            raise UsageError(f"{name}: {value!r} {NO_LIST}")
+
+
 def below_one(**numbers: float) -> None:
     """Refuses what is no share below one, by name."""
     for name, number in numbers.items():
@@ -175,7 +184,8 @@ def _sentences(error: BaseException, path: str) -> Iterator[str]:
     elif isinstance(error, KeyError):
         yield f"{path.lstrip('.')} is missing"
     elif isinstance(error, AttributeError):  # it was asked for the items that a table has
-        yield f"{path.lstrip('.')} is no table of settings"
+        name = path.lstrip(".")
+        yield f"{name} is no table of settings: write what it holds one by one, as {name}.key=value"
     else:
         yield f"{path.lstrip('.')}: {error}" if path else str(error)
 
@@ -193,12 +203,12 @@ def _join(path: str, name: str) -> str:
     return f"{path}.{name}".lstrip(".")
 
 
-def _exactly(kind: type, word: str) -> Callable[[Any, type], Any]:
+def _exactly(kind: type, word: str, advice: str) -> Callable[[Any, type], Any]:
     def hook(value: Any, _: type) -> Any:
         if kind is float and type(value) is int:
             return float(value)
         if type(value) is not kind:
-            raise ValueError(f"{value!r} is not {word}")
+            raise ValueError(f"{value!r} is not {word}: {advice}")
         return value
 
     return hook
@@ -208,7 +218,7 @@ def _pair(value: Any, _: type) -> tuple[int, int]:
     """Height and width; one number stands for both."""
     numbers = (value, value) if type(value) is int else tuple(value) if isinstance(value, list | tuple) else ()
     if len(numbers) != 2 or any(type(number) is not int for number in numbers):
-        raise ValueError(f"{value!r} is not a whole number or a pair [height, width]")
+        raise ValueError(f"{value!r} is not a whole number or a pair [height, width]: write 224, or [224, 320]")
     return numbers[0], numbers[1]
 
 
@@ -258,7 +268,7 @@ def _read_dataclass(into: Any) -> Callable[[Any, type], Any]:
         table = {"kind": value} if isinstance(value, str) and _is_part(into) else value
         if not isinstance(table, Mapping):
             known = ", ".join(field.name for field in dataclasses.fields(into))
-            raise ValueError(f"{value!r} is not a table of {known or 'its kind'}")
+            raise ValueError(f"{value!r} is not a table of {known or 'its kind'}: write these one by one")
         if _is_part(into) and table.get("kind", into.kind) != into.kind:
             raise ValueError(f"kind {table['kind']!r} is not {into.kind}")
         return plain({key: inner for key, inner in table.items() if key != "kind" or not _is_part(into)}, into)
@@ -282,7 +292,9 @@ def _no_value_or_word(value: Any, kind: Any) -> str:
     """The sentence that refuses it, if it is neither."""
     words = [word for part in get_args(kind) if _is_literal(part) for word in get_args(part)]
     (other,) = (part for part in get_args(kind) if not _is_literal(part))
-    return "" if type(value) is other or value in words else f"{value!r} is not {NAMED[other]} or {' or '.join(words)}"
+    if type(value) is other or value in words:
+        return ""
+    return f"{value!r} is not {NAMED[other]} or {' or '.join(words)}: write one of these"
 
 
 def _is_sequence(kind: Any) -> bool:
@@ -294,7 +306,7 @@ def _read_sequence(kind: Any) -> Callable[[Any, type], Any]:
 
     def hook(value: Any, _: type) -> Any:
         if not isinstance(value, list | tuple):
-            raise ValueError(f"{value!r} is not a list")
+            raise ValueError(f"{value!r} {NO_LIST}")
         return tuple(read_list(value, kind))
 
     return hook
@@ -306,10 +318,10 @@ def _write_part(part: Any) -> Callable[[Any], Table]:
 
 
 _CONVERTER = cattrs.Converter(forbid_extra_keys=True)
-_CONVERTER.register_structure_hook(int, _exactly(int, NAMED[int]))
-_CONVERTER.register_structure_hook(float, _exactly(float, "a number"))
-_CONVERTER.register_structure_hook(str, _exactly(str, "a text"))
-_CONVERTER.register_structure_hook(bool, _exactly(bool, NAMED[bool]))
+_CONVERTER.register_structure_hook(int, _exactly(int, NAMED[int], "write one, as 3"))
+_CONVERTER.register_structure_hook(float, _exactly(float, "a number", "write one, as 0.1 or 3e-4"))
+_CONVERTER.register_structure_hook(str, _exactly(str, "a text", QUOTED))
+_CONVERTER.register_structure_hook(bool, _exactly(bool, NAMED[bool], "write one of these"))
 _CONVERTER.register_structure_hook_func(lambda kind: kind == tuple[int, int], _pair)
 _CONVERTER.register_structure_hook_func(_is_literal, _literal)
 _CONVERTER.register_structure_hook_func(_is_value_or_word, _value_or_word)

@@ -8,6 +8,15 @@ from patchwords.errors import UsageError
 
 Number = TypeVar("Number", int, float)
 
+
+def _mirror(text: str) -> str:
+    """Refused before anything is begun, also where nothing turns out to be a download."""
+    from patchwords.download import bases
+
+    bases(text)
+    return text
+
+
 Json = Annotated[bool, typer.Option("--json", help="One JSON object a line on stdout, nothing else.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Only the result: no progress, no remarks.")]
 Set = Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; may be repeated.")]
@@ -17,7 +26,11 @@ Device = Annotated[str, typer.Option(help="auto, cpu, cuda, mps.")]
 Offline = Annotated[bool, typer.Option("--offline", help="Use the cache alone; make no connection.")]
 Mirror = Annotated[
     str,
-    typer.Option(metavar="HOST=URL", help="Where to download from instead, as huggingface.co=https://hf-mirror.com."),
+    typer.Option(
+        metavar="HOST=URL",
+        help="Where to download from instead, as huggingface.co=https://hf-mirror.com.",
+        callback=_mirror,
+    ),
 ]
 
 

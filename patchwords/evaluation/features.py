@@ -18,7 +18,7 @@ from patchwords.data.picture import BrokenPictureError
 from patchwords.data.preprocess import Preprocess
 from patchwords.data.sources.source import Source
 from patchwords.download import cache_root
-from patchwords.errors import ModelError, PatchwordsError, ResourceError
+from patchwords.errors import ModelError, PatchwordsError
 from patchwords.evaluation.answers import Compute, Progress, answers
 from patchwords.evaluation.keeping import prune, used
 from patchwords.pages.wording import plural
@@ -146,5 +146,5 @@ def _keep(path: Path, identity: str, found: Features, work: Prepare, broken: Bro
         if removed := prune(path, MOST):
             said = f"what was not asked for the longest was removed ({plural(removed, 'file')})"
             broken.note(f"{path.parent} stays below {MOST >> 30} GiB: {said}")
-    except (ResourceError, OSError) as error:
+    except (PatchwordsError, OSError) as error:
         broken.note(f"the features are not kept for the next time: {error}")

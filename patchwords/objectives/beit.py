@@ -46,18 +46,23 @@ class BEiT:
         if not 1 <= least <= (least if self.most is None else self.most):
             raise UsageError(f"blocks of {self.least} to {self.most} patches cannot be: choose 1 <= least <= most")
 
-    def classes(self, of_data: int) -> int:
-        """None: nothing is asked about labels."""
-        return 0
-
-    def build(self, model: Model, around: Surroundings) -> "MaskedImageModelling":
+    @property
+    def guide(self) -> str:
+        """Whose words they are, which somebody has to say."""
         if not self.tokenizer:
             raise UsageError(
                 "nobody says which words to learn: train a tokenizer (`patchwords train DATA --recipe tokenizer`) and "
                 "set objective.tokenizer to its run folder, or to a weights file such as DALL-E's encoder.pkl"
             )
+        return self.tokenizer
+
+    def classes(self, of_data: int) -> int:
+        """None: nothing is asked about labels."""
+        return 0
+
+    def build(self, model: Model, around: Surroundings) -> "MaskedImageModelling":
         student = backbone(model, self.kind)
-        words = Words(around.open(self.tokenizer), around.preprocess, student, self.tokenizer)
+        words = Words(around.open(self.guide), around.preprocess, student, self.tokenizer)
         return MaskedImageModelling(student, self, words)
 
     def blocks(self, grid: Grid) -> tuple[int, int, int]:

@@ -52,14 +52,19 @@ class Distill:
         """How the labels are learned."""
         return Supervised(loss=self.loss, smoothing=self.smoothing)
 
+    @property
+    def guide(self) -> str:
+        """Who teaches, which somebody has to say."""
+        if not self.teacher:
+            raise UsageError("nobody teaches: set objective.teacher to a run folder, a weights file or timm:NAME")
+        return self.teacher
+
     def classes(self, of_data: int) -> int:
         """How many the model's heads have: those of the data."""
         return of_data
 
     def build(self, model: Model, around: Surroundings) -> "Distillation":
-        if not self.teacher:
-            raise UsageError("nobody teaches: set objective.teacher to a run folder, a weights file or timm:NAME")
-        guide = around.open(self.teacher)
+        guide = around.open(self.guide)
         outputs = order(guide, around, model.config.channels, self.teacher)
         if self.cache:
             return Distillation(model, self, Remembered(around.answers(guide)[:, outputs]))

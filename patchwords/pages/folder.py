@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from patchwords.errors import ResourceError, UsageError
+from patchwords.errors import ResourceError, UsageError, refuse_below_file
 
 ROOT = Path("runs")
 
@@ -17,6 +17,7 @@ def fresh(path: Path | None, name: str, root: Path = ROOT) -> Iterator[Path]:
     try:
         place = numbered(root, name) if path is None else _free(path)
     except OSError as error:
+        refuse_below_file(path or root)
         raise ResourceError(
             f"no folder can be made at {path or root} ({error.strerror or error}): choose another place with --out"
         ) from None

@@ -9,6 +9,11 @@ def percent(share: float) -> str:
     return f"{100 * share:.1f}{SPACE}%"
 
 
+def signed(number: float) -> str:
+    """A difference, with a minus sign that no line ends after."""
+    return f"{number:+.1f}".replace("-", "\N{MINUS SIGN}")
+
+
 def whole(number: float) -> str:
     return f"{number:,.0f}"
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from patchwords.data.broken import Damage
 from patchwords.data.picture import FORMATS
-from patchwords.data.sources.listing import is_hidden, is_picture, listing, pictures
+from patchwords.data.sources.listing import is_hidden, is_picture, is_unread, listing, only_unread, pictures
 from patchwords.data.sources.names import Names, printable
 from patchwords.data.sources.source import Source
 from patchwords.errors import DataError, UsageError
@@ -78,12 +78,16 @@ class _Gathering:
         self.damages: list[Damage] = []
         self.piped = b""
         self.folders: dict[str, str] = {}  # their real paths
+        self.unread: list[str] = []  # pictures of kinds that nothing here decodes, passed by in folders
 
     def take(self, word: str) -> None:
         """A word of the command line; what is nowhere is a slip, and refused before any work is done."""
         if os.path.isdir(word):
+            passed = len(self.unread)
             if not self._below([word]):
-                self.damages.append(Damage(printable(word), "the folder holds no pictures"))
+                unread = sorted(self.unread[passed:])
+                none = only_unread(unread) if unread else "no pictures"
+                self.damages.append(Damage(printable(word), f"the folder holds {none}"))
         elif os.path.lexists(word):  # a shell's pattern names pipes and links that lead nowhere too: broken, later
             self._add(word)
         elif any(map(_has_wildcard, Path(word).parts)):
@@ -138,6 +142,7 @@ class _Gathering:
                 self.damages.append(Damage(printable(current), "the folder cannot be read"))
                 continue
             waiting += [os.path.join(current, name) for name in here.folders]
+            self.unread += [os.path.join(current, name) for name in here.files if is_unread(name)]
             yield from (os.path.join(current, name) for name in pictures(here.files + here.others))
 
     def _match(self, pattern: str) -> None:
@@ -146,7 +151,9 @@ class _Gathering:
         folders = [path for path in found if os.path.isdir(path)]
         files = set(filter(is_picture, found)).difference(folders)
         if not self._below(folders, [*files]):
-            what = "nothing that ends as a picture does" if found else "nothing"
+            unread = list(filter(is_unread, found))
+            none = "nothing that ends as a picture does" if found else "nothing"
+            what = only_unread(unread) if unread else none
             raise UsageError(f"{printable(pattern)} is no file, and as a pattern it matches {what}")
 
 

@@ -1,27 +1,32 @@
 """Where the numbers are made: the device that was named, or the best there is, and what it is called."""
 
 import platform
+import re
 from pathlib import Path
 
 import torch
 
 from patchwords.errors import UsageError
 
+WORDS = r"(cpu|cuda|mps)(:\d+)?"  # of all that torch knows, and few have
+CHOICE = "choose auto, cpu, cuda, cuda:0 or mps"
+
 
 def choose(device: str, local: int = 0) -> torch.device:
     """`auto` is a GPU where there is one; under torchrun each process takes its own."""
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    if not re.fullmatch(WORDS, device, re.ASCII):
+        raise UsageError(f"device {device!r} cannot be used (nothing here is called so): {CHOICE}")
     try:
         chosen = torch.device(device)
         if chosen.type == "cuda" and chosen.index is None:
             chosen = torch.device("cuda", local)
         torch.empty(0, device=chosen)
     except (RuntimeError, AssertionError) as error:
-        reason = str(error).partition("\n")[0]
-        raise UsageError(
-            f"device {device!r} cannot be used ({reason}): choose auto, cpu, cuda, cuda:1 or mps"
-        ) from None
+        missing = isinstance(error, NotImplementedError)  # with a list of all that this torch was built for
+        reason = "this torch was built without it" if missing else str(error).partition("\n")[0]
+        raise UsageError(f"device {device!r} cannot be used ({reason}): {CHOICE}") from None
     return chosen
 
 

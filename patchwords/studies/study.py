@@ -15,7 +15,7 @@ from patchwords import settings
 from patchwords.data.sources.door import spelled
 from patchwords.data.sources.names import listed
 from patchwords.errors import UsageError
-from patchwords.settings import at_least
+from patchwords.settings import at_least, lists
 from patchwords.speed.device import choose
 from patchwords.studies import catalogue
 from patchwords.studies.cell import Cell, each_once
@@ -90,6 +90,7 @@ def study(
     """
     catalogue.find(name)
     at_least(1, at_once=at_once)
+    lists(seeds=() if seeds is None else seeds)
     if resume is not None and out is not None:
         raise UsageError(f"--out {out} does not apply to --resume: the study stays in {resume}")
     watcher = watcher or Log()

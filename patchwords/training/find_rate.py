@@ -20,7 +20,7 @@ from patchwords.training import optimizer
 from patchwords.training.assemble import Parts, Setting, parts
 from patchwords.training.distributed import World, world
 from patchwords.training.fit import settled
-from patchwords.training.guides import bring
+from patchwords.training.guides import bring, expect_guide
 from patchwords.training.pictures import look, opened
 from patchwords.training.recipe import choose
 from patchwords.training.run import durable
@@ -67,6 +67,7 @@ def find_rate(
     with world(device) as here:
         chosen = choose(given, recipe, dict(change or {}))
         bring([chosen.weights, *guides_of(chosen.objective).values()], watcher, offline=offline, mirror=mirror)
+        expect_guide(chosen.objective)
         found = opened(given, chosen, watcher, offline=offline, mirror=mirror)
         model, card = begin(chosen, found)
         chosen = settled(chosen, model, len(found.train), here)

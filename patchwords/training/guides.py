@@ -19,19 +19,25 @@ from patchwords.data.sources.door import place
 from patchwords.data.sources.source import Source
 from patchwords.errors import ModelError, NetworkError, UsageError
 from patchwords.evaluation.answers import Compute, Progress, answers
+from patchwords.models import names
+from patchwords.objectives.beit import BEiT
+from patchwords.objectives.distill import Distill
 from patchwords.objectives.guide import shown
-from patchwords.objectives.kinds import guides_of
+from patchwords.objectives.kinds import ObjectiveKind, guides_of
 from patchwords.objectives.objective import Guide
 from patchwords.training.recipe import DataRecipe, Recipe
 from patchwords.training.watch import Watcher
 from patchwords.weights import card as cards
 from patchwords.weights import store
 from patchwords.weights.card import Card
+from patchwords.weights.checkpoint import open_checkpoint
 from patchwords.weights.subject import RANDOM, open_subject
 from patchwords.weights.zoo import ZOO
 
 MOST = 300  # letters of a reason
 LIBRARY = "timm"  # found when it is asked for by name, and never needed (docs/decisions/2026-11-16-timm-teachers.md)
+UNTAUGHT = "{} is a name alone, and random weights teach nothing: give a run folder, a weights file, "
+UNTAUGHT += f"published weights (`patchwords show zoo`) or {LIBRARY}:NAME"
 
 
 def open_guide(name: str, device: torch.device) -> Guide:
@@ -41,17 +47,24 @@ def open_guide(name: str, device: torch.device) -> Guide:
     return guide
 
 
-def bring(names: Iterable[str], watcher: Watcher, *, offline: bool, mirror: str) -> None:
+def bring(published: Iterable[str], watcher: Watcher, *, offline: bool, mirror: str) -> None:
     """Published weights are here before anything is begun with them; what would be a download later is refused offline.
 
     Where a mirror is, or that there is to be no connection, is known to whoever began the run, and to nobody below.
     """
-    for name in names:
+    for name in published:
         if name in ZOO and not Path(name).exists():
             working = partial(watcher.working, f"downloading {name}")
             store.fetch(name, offline=offline, mirror=mirror, progress=working)
         elif offline and name.startswith(f"{LIBRARY}:") and "@" not in name:
             raise NetworkError(f"{name} may be a download, and nothing is downloaded offline: give {name}@FILE")
+
+
+def expect_guide(objective: ObjectiveKind) -> None:
+    """Refuses what is no model to learn from, as far as that is known without reading it whole."""
+    match objective:
+        case Distill(guide=name) | BEiT(guide=name):
+            _expect(name)
 
 
 def placed(recipe: Recipe) -> Recipe:
@@ -116,13 +129,19 @@ def _steady(data: DataRecipe) -> dict[str, tuple[object, object]]:
     }
 
 
+def _expect(name: str) -> None:
+    if name.startswith(f"{LIBRARY}:"):
+        _library(name, name.partition("@")[2])
+    elif not Path(name).exists() and names.fits(name):
+        raise UsageError(UNTAUGHT.format(name))
+    elif Path(name).exists() or name not in ZOO:
+        open_checkpoint(name, depth="shapes")
+
+
 def _ours(name: str) -> Guide:
     subject = open_subject(name)
     if subject.card.source == RANDOM:
-        raise UsageError(
-            f"{name} is a name alone, and random weights teach nothing: give a run folder, a weights file, "
-            f"published weights (`patchwords show zoo`) or {LIBRARY}:NAME"
-        )
+        raise UsageError(UNTAUGHT.format(name))
     return Guide(subject.model, subject.card.preprocess, subject.card.classes, subject.digest)
 
 
@@ -143,7 +162,8 @@ def _theirs(given: str) -> Guide:
     return Guide(model, preprocess, digest=told_apart)
 
 
-def _created(given: str, name: str, file: str) -> nn.Module:
+def _library(given: str, file: str) -> Any:
+    """timm, where it can make what was given as far as that is known without making it."""
     try:
         library = importlib.import_module(LIBRARY)
     except ImportError as error:
@@ -155,6 +175,11 @@ def _created(given: str, name: str, file: str) -> nn.Module:
         raise ModelError(f"{given}: there is no file {file}; write {LIBRARY}:NAME@FILE, or {LIBRARY}:NAME to download")
     if not file and os.environ.get("PATCHWORDS_OFFLINE", "") not in ("", "0"):
         raise NetworkError(f"{given} may be a download, and PATCHWORDS_OFFLINE is set: give {LIBRARY}:NAME@FILE")
+    return library
+
+
+def _created(given: str, name: str, file: str) -> nn.Module:
+    library = _library(given, file)
     try:
         return _filled(library, name, file) if file else library.create_model(name, pretrained=True)
     except OSError as error:

@@ -15,6 +15,7 @@ from patchwords.objectives.objective import Surroundings
 from patchwords.speed.precision import check_precision
 from patchwords.training.assemble import due_steps, plan_of
 from patchwords.training.groups import freeze
+from patchwords.training.guides import expect_guide, placed
 from patchwords.training.needs import expect_needs
 from patchwords.training.recipe import Recipe
 from patchwords.training.start import learned_positions, named, prepared
@@ -32,13 +33,14 @@ def expect_settings(recipe: Recipe, model: Model, samples: int, device: torch.de
 def expect_training(recipe: Recipe, config: Config, data: Data, device: torch.device) -> None:
     """Refuses what a training would refuse that is still to come: asked of a model without memory.
 
-    What other models must say, weights to begin with or a guide, is not asked here.
+    What other models must say, weights to begin with or a guide, is not asked here, but whether there is a guide.
     """
     model = blank(config)
     settled = recipe if recipe.batch != "auto" else replace(recipe, batch=1)  # whatever fits, it is one or more
     expect_settings(settled, model, len(data.train), device)
     if recipe.positions == "anew":
         learned_positions(model.state_dict())
+    expect_guide(placed(recipe).objective)
     if not guides_of(recipe.objective):
         _expect_objective(recipe, model, data)
 

@@ -164,7 +164,7 @@ def asked(
     given = {
         "model": model,
         "weights": None if weights is None else str(weights),
-        "duration": None if epochs is None else f"{epochs:.12g} epochs",
+        "duration": None if epochs is None else _epochs(epochs),
         "batch": batch,
         "image": image,
         "optimizer.lr": lr,
@@ -172,6 +172,11 @@ def asked(
         "seed": seed,
     }
     return {key: value for key, value in given.items() if value is not None}
+
+
+def _epochs(amount: float) -> str:
+    """As a duration, whose reader refuses what is no number."""
+    return f"{amount:.12g} epochs" if isinstance(amount, int | float) else f"{amount} epochs"
 
 
 def choose(data: str, recipe: str | Path | Recipe | None, changes: Mapping[str, Any]) -> Recipe:

@@ -21,7 +21,7 @@ from patchwords.training.clock import peak
 from patchwords.training.conditions import determined, threads
 from patchwords.training.distributed import World, world
 from patchwords.training.fit import settled
-from patchwords.training.guides import bring, placed
+from patchwords.training.guides import bring, expect_guide, placed
 from patchwords.training.judge import Judge, Result
 from patchwords.training.keeper import RunKeeper
 from patchwords.training.loop import Loop
@@ -146,6 +146,7 @@ def _start(
 ) -> Run:
     recipe = placed(choose(given.name if isinstance(given, Data) else given, name, changes))
     bring([recipe.weights, *guides_of(recipe.objective).values()], watcher, **wishes.place)
+    expect_guide(recipe.objective)
     data = opened(given, recipe, watcher, offline=wishes.offline, mirror=wishes.mirror)
     model, card = begin(recipe, data)
     recipe = settled(recipe, model, len(data.train), here)
@@ -186,6 +187,8 @@ def _resume(
             raise UsageError(f"{path} is one training of several: go on with all of them, `{run['again']}`")
         guides = run.get("guides", {})
         recipe = unchanged(stored, name, changes, guides)
+        bring(guides_of(recipe.objective).values(), watcher, **wishes.place)
+        expect_guide(recipe.objective)
         data = _again(given, run["data"], path, recipe, watcher, wishes)
         same_data(data, json.loads((path / "data.json").read_text("utf-8")))
         if here.leads and data is not given:
@@ -198,7 +201,6 @@ def _resume(
                 watcher.note(sentence)
             found = checkpoint.find(folder.checkpoints)  # none where the run was killed before its first one
             model, card = _kept(found.path / "model.safetensors") if found else begin(recipe, data)
-            bring(guides_of(recipe.objective).values(), watcher, **wishes.place)
             setting = Setting(settled(recipe, model, len(data.train), here), data, here, watcher, wish, guides)
             loop, keeper, judge = _assembled(setting, model, card, folder, wishes)
             if found:

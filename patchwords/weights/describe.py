@@ -204,7 +204,8 @@ def _heads(state: State, width: int, told: Told) -> int:
         return heads
     if width not in HEADS:
         raise ModelError(
-            f"the file does not say how many heads its width of {width} is cut into: say it with heads=…, or --heads"
+            f"the file does not say how many heads its width of {width} is cut into: `patchwords convert FILE "
+            "OUT.safetensors --heads N` writes one that does; heads=…, or --heads where a verb takes it, reads this one"
         )
     told.notes.append(f"the file does not say how many heads there are: {HEADS[width]} are assumed for width {width}")
     return HEADS[width]

@@ -18,7 +18,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from patchwords.errors import ModelError, ResourceError, UsageError
+from patchwords.errors import ModelError, ResourceError, UsageError, refuse_below_file
 from patchwords.weights import modules, npz
 from patchwords.weights.rules import State
 
@@ -55,7 +55,7 @@ def read(path: Path, depth: Depth = "whole") -> Contents:
     except MemoryError:
         raise
     except Exception as error:  # damaged files make their readers fail in every way there is
-        reason = str(error).partition("\n")[0]
+        reason = str(error).partition("\n")[0] or type(error).__name__
         if type(error) is not ValueError:
             reason = f"it is damaged, or no such file ({reason}); fetch or write it again"
         raise ModelError(f"{path} cannot be read: {reason}") from error
@@ -103,6 +103,7 @@ def writing(path: Path, needed: int) -> Iterator[Path]:
                 os.fsync(file.fileno())
         os.replace(aside, path)
     except (OSError, SafetensorError, RuntimeError) as error:  # torch and safetensors have their own for a full disk
+        refuse_below_file(path)
         reason = str(getattr(error, "strerror", None) or error).partition("\n")[0]
         raise ResourceError(
             f"{path} could not be written ({reason}); {needed:,} bytes are needed there. Nothing was changed"

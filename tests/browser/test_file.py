@@ -1,11 +1,13 @@
 """The page as a file, opened from a disk without any network."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import patchwords
 from patchwords.serve.page import single as made
 from patchwords.serve.page.single import write_page
 from patchwords.serve.predictor import Predictor
@@ -54,6 +56,16 @@ def test_it_speaks_both_languages(visit, written) -> None:
     assert "这个图像块在关注什么" in found.text("main")
     found.page.click("[data-language=en]")
     assert "What this patch attends to" in found.text("main")
+
+
+def test_one_layer_of_one_head_is_called_so(visit, small_configs: dict[str, Any], photo: Path, tmp_path: Path) -> None:
+    patchwords.save(patchwords.build(replace(small_configs["plain"], depth=1, heads=1)), tmp_path / "m.safetensors")
+    predictor = Predictor(tmp_path / "m.safetensors", device="cpu")
+    write_page(predictor, predictor.predict(photo), tmp_path / "page.html", 5)
+    found = opened(visit, (tmp_path / "page.html").as_uri(), locale="zh-CN")
+    assert "1 层、每层 1 个注意力头" in found.text("#about")
+    found.page.click("[data-language=en]")
+    assert ", 1 layer of 1 head, 5 classes" in found.text("#about")
 
 
 def test_a_page_that_keeps_means_says_so(visit, written, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,9 +1,21 @@
 """Options that several commands share."""
 
+from pathlib import Path
+
 import pytest
 
+import patchwords
 from patchwords.cli.options import numbers
 from patchwords.errors import UsageError
+
+
+def test_what_is_no_mirror_is_refused_though_nothing_is_downloaded(run, tmp_path: Path) -> None:
+    patchwords.save(patchwords.build("ViT-Mu/16", image=32, classes=3), tmp_path / "m.safetensors")
+    words = ("convert", str(tmp_path / "m.safetensors"), str(tmp_path / "m.npz"), "--mirror")
+    answer = run(*words, "foo")
+    assert answer.code == 2
+    assert "mirror 'foo' is not host=base-url: write for example huggingface.co=https://hf-mirror.com" in answer.err
+    assert run(*words, "a.example=https://b.example").code == 0
 
 
 def test_a_list_of_numbers_is_read_in_its_kind() -> None:

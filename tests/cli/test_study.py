@@ -69,7 +69,7 @@ def test_list_is_a_line_each_for_programs(run: Callable[..., Any]) -> None:
         ["--at-once", "2"],
         ["--device", "cpu"],
         ["--offline"],
-        ["--mirror", "a=b"],
+        ["--mirror", "a=https://b"],
     ],
 )
 def test_list_takes_nothing_more(more: list[str], run: Callable[..., Any]) -> None:

@@ -213,8 +213,10 @@ def test_a_folder_that_may_not_be_read_is_exit_3(run, here: Path, monkeypatch: p
         (("--image", "large"), "write 224, or 224x320"),
         (("--device", "gpu"), "device 'gpu' cannot be used"),
         (("--set", "precision=fp8"), "precision fp8 needs a GPU with products in eight bits, and the device is cpu"),
-        (("--device", "meta:x"), "choose auto, cpu, cuda, cuda:1 or mps"),
+        (("--device", "meta:x"), "choose auto, cpu, cuda, cuda:0 or mps"),
         (("--out", "tiny.npz"), "tiny.npz is a file: choose another run folder with --out"),
+        (("--out", "tiny.npz/mine"), "tiny.npz/mine cannot be written, since tiny.npz is a file and no folder: choose"),
+        (("--find-lr", "--out", "tiny.npz/a.png"), "tiny.npz/a.png cannot be written, since tiny.npz is a file"),
         (("--find-lr", "--tensorboard"), "--tensorboard does not apply to --find-lr"),
     ],
 )

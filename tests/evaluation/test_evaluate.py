@@ -240,6 +240,8 @@ def test_too_few_pictures_are_told_before_the_model_is_asked(run: Path, options:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
+        ({"knn": 5}, "knn: 5 is not a list: write one in brackets"),
+        ({"few_shot": "5"}, "few_shot: '5' is not a list: write one in brackets"),
         ({"split": "vall"}, "'vall' is not one of auto, train, val, test, all; did you mean val"),
         ({"split": "train", "knn": (1,)}, "--split train does not apply to --few-shot, --knn and --probe"),
         ({"penalties": (1.0,)}, "--penalty is a setting of --few-shot"),

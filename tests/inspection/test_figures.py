@@ -193,6 +193,16 @@ def test_long_names_keep_their_beginning_and_end() -> None:
     assert fitted("a.jpg", 200, 8) == "a.jpg"
 
 
+@pytest.mark.parametrize("layers", [1, 2, 3])
+def test_layers_are_counted_in_whole_numbers(layers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[Figure] = []
+    monkeypatch.setattr("patchwords.inspection.figures.distance.png", lambda figure: shown.append(figure) or b"")
+    distance([reach(layers, 2)], heading="How far each head looks", below="")
+    axes = shown[0].axes[-1]
+    low, high = axes.get_xlim()
+    assert [tick for tick in axes.get_xticks() if low < tick < high] == list(range(1, layers + 1))
+
+
 def test_the_axis_of_the_distances_begins_at_nothing_and_holds_every_head(monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[Figure] = []
     monkeypatch.setattr("patchwords.inspection.figures.distance.png", lambda figure: shown.append(figure) or b"")

@@ -1,5 +1,7 @@
 """Folders for results: numbered, never overwritten, and not left behind empty."""
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -48,12 +50,22 @@ def test_an_empty_folder_of_the_users_is_used_and_kept(tmp_path: Path) -> None:
     assert place.is_dir()
 
 
-def test_a_place_where_no_folder_can_be_made_is_refused(tmp_path: Path) -> None:
+def test_a_place_below_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for path, root in ((tmp_path / "file" / "deeper", tmp_path), (None, tmp_path / "file" / "runs")):
-        sentence = r"no folder can be made at .*file.* choose another place with --out"
-        with pytest.raises(ResourceError, match=sentence), fresh(path, "photos", root):
+        sentence = r"cannot be written, since .*/file is a file and no folder: choose another place"
+        with pytest.raises(UsageError, match=sentence), fresh(path, "photos", root):
             pass
+
+
+def test_a_place_where_no_folder_can_be_made_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "mkdir", full)
+    sentence = r"no folder can be made at .*photos \(No space left.*\): choose another place with --out"
+    with pytest.raises(ResourceError, match=sentence), fresh(tmp_path / "photos", "photos"):
+        pass
 
 
 def test_nothing_is_overwritten(tmp_path: Path) -> None:

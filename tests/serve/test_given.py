@@ -105,6 +105,18 @@ def test_all_that_a_shell_finds_is_taken_and_what_is_broken_among_it_is_told(her
     assert names(read(["empty"], none)) == []
 
 
+def test_pictures_that_are_not_read_are_named_where_there_are_no_others(here: Path) -> None:
+    (here / "phone" / "more").mkdir(parents=True)
+    for name in ("phone/b.HEIC", "phone/more/a.avif", "phone/list.txt"):
+        (here / name).write_bytes(b"")
+    said = "no pictures that can be read, only such of other kinds (phone/b.HEIC, phone/more/a.avif): convert them to"
+    assert read(["phone"], none).damages == (Damage("phone", f"the folder holds {said} JPEG or PNG"),)
+    with pytest.raises(UsageError, match=r"matches no pictures .* kinds \(phone/b\.HEIC\): convert them to"):
+        read(["phone/b*"], none)
+    (here / "phone" / "c.png").write_bytes(b"")
+    assert read(["phone"], none).damages == ()
+
+
 def test_empty_folders_of_a_list_alone_are_no_pictures(here: Path) -> None:
     (here / "empty").mkdir()
     with pytest.raises(UsageError, match="there are no pictures to predict"):

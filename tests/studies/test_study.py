@@ -217,6 +217,7 @@ def test_a_loss_that_becomes_infinite_ends_its_cell_alone(ask, tmp_path: Path, n
     [
         ({"name": "datasize"}, "did you mean data-size"),
         ({"at_once": 0}, "at_once 0 is below 1"),
+        ({"seeds": 3}, "seeds: 3 is not a list: write one in brackets"),
         ({"resume": "there", "out": "here"}, "--out here does not apply to --resume: the study stays in there"),
         ({"resume": "nowhere"}, "nowhere is no study to resume"),
         ({"name": "positions"}, r"the grid says nothing of positions: add a table \[study.positions\]"),

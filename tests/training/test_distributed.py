@@ -33,10 +33,17 @@ def test_only_the_first_leads() -> None:
     assert [World(rank, 3, torch.device("cpu")).leads for rank in range(3)] == [True, False, False]
 
 
-@pytest.mark.parametrize("device", ["gpu", "cuda:99", "cpu:x", "", "tpu"])
+@pytest.mark.parametrize("device", ["gpu", "cuda:99", "cpu:x", "", "tpu", "meta"])
 def test_a_device_that_cannot_be_used_is_refused_with_what_to_choose(device: str) -> None:
-    with pytest.raises(UsageError, match=r"cannot be used .*choose auto, cpu, cuda"):
+    with pytest.raises(UsageError, match=r"cannot be used .*: choose auto, cpu, cuda, cuda:0 or mps$") as refused:
         choose(device, 0)
+    assert "privateuseone" not in str(refused.value)  # torch's list of all that it has a word for
+
+
+@pytest.mark.skipif(torch.backends.mps.is_available(), reason="there is one")
+def test_a_device_that_torch_was_built_without_is_refused_without_the_list_of_the_others() -> None:
+    with pytest.raises(UsageError, match=r"device 'mps' cannot be used \(this torch was built without it\): choose"):
+        choose("mps")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 import torch
 from PIL import Image
 
-from patchwords.errors import ResourceError, UsageError
+from patchwords.errors import UsageError
 from patchwords.training import find_rate as module
 from patchwords.training.distributed import World
 from patchwords.training.find_rate import HIGHEST, LOWEST, STEPS, Rate, _highest_useful, _smoothed, _tried, find_rate
@@ -115,7 +115,7 @@ def made(losses: list[float]) -> Any:
 def test_a_place_that_cannot_be_written_is_refused_before_the_search(data: Path, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     told = Told()
-    with pytest.raises(ResourceError, match=r"rate\.png could not be written"):
+    with pytest.raises(UsageError, match=r"rate\.png cannot be written, since .*/file is a file"):
         find_rate(data, recipe="digits", out=tmp_path / "file" / "rate.png", device="cpu", watcher=told)
     assert told.working_on == []
 

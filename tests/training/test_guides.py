@@ -196,6 +196,38 @@ def test_what_timm_cannot_do_is_a_sentence(
         open_guide(name, CPU)
 
 
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("", "nobody teaches: set objective.teacher"),
+        ("gone", "gone does not exist: give a weights file"),
+        ("damaged.safetensors", "damaged.safetensors cannot be read: it is damaged"),
+        ("ViT-Lite-2/4", "random weights teach nothing"),
+        ("timm:small@gone.pth", "there is no file gone.pth"),
+    ],
+)
+def test_what_can_teach_nothing_is_refused_before_the_pictures_are_looked_at(
+    name: str,
+    sentence: str,
+    asked: list[tuple[str, dict[str, Any]]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def nobody(*_: object, **__: object) -> None:
+        raise AssertionError("the data was opened")
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "damaged.safetensors").write_bytes(b"damaged")
+    for module in ("train", "find_rate"):
+        monkeypatch.setattr(f"patchwords.training.{module}.opened", nobody)
+    distilled = {"objective.kind": "distill", "objective.teacher": name}
+    with pytest.raises(PatchwordsError, match=sentence):
+        train("digits", recipe="digits", change=distilled, out="run")
+    with pytest.raises(PatchwordsError, match=sentence):
+        find_rate("digits", recipe="digits", change=distilled, out="rate.png")
+    assert [path.name for path in tmp_path.iterdir()] == ["damaged.safetensors"]
+
+
 def test_nothing_is_downloaded_offline(
     asked: list[tuple[str, dict[str, Any]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

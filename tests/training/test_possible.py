@@ -40,6 +40,8 @@ def expect(data: Data, model: str, change: dict[str, Any], recipe: str = "digits
         ("ViT-Ti/8", {"precision": "fp16"}, "needs a GPU"),
         ("ViT-Ti/8", {"data.glimpses.large": 1, "data.mix.mixup": 0.0}, "sees one crop of a picture"),
         ("ViT-Ti/8", {"objective": {"kind": "dino"}, "best": "last"}, r"needs further crops \(large\)"),
+        ("ViT-Ti/8", {"objective": {"kind": "beit"}, "best": "last"}, "nobody says which words to learn"),
+        ("ViT-Ti/8", {"objective": {"kind": "distill", "teacher": "nowhere"}}, "nowhere does not exist: give a"),
     ],
 )
 def test_what_would_be_refused_later_is_refused_now(model: str, change: dict[str, Any], said: str, data: Data) -> None:
@@ -57,7 +59,6 @@ def test_what_would_be_refused_later_is_refused_now(model: str, change: dict[str
         ("ViT-Digits/2", "digits-masked-patch", {}),
         ("ViT-Digits/2", "digits-dino", {"data.crop.kind": "random"}),
         ("Tokenizer-64/2", "digits-tokenizer", {}),
-        ("BiT-R26x1", "digits-beit", {"objective.tokenizer": "not opened yet"}),
     ],
 )
 def test_what_can_be_trained_is_not_refused(model: str, recipe: str, change: dict[str, Any], data: Data) -> None:

@@ -261,6 +261,21 @@ def test_an_unknown_change_is_refused_with_the_nearest_name() -> None:
 # Preprocessing
 
 
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"epochs": "two"}, "'two epochs' is no duration: write 300 epochs, 20k steps or 5%"),
+        ({"lr": "high"}, "optimizer.lr: 'high' is not a number: write one"),
+        ({"image": "large"}, "image: 'large' is not a whole number or a pair"),
+    ],
+)
+def test_what_everybody_changes_is_refused_with_a_sentence(given: dict[str, Any], sentence: str) -> None:
+    names = ("model", "weights", "epochs", "batch", "image", "lr", "freeze", "seed")
+    with pytest.raises(UsageError, match=sentence):
+        read("digits", recipe.asked(**dict.fromkeys(names) | given))
+    assert recipe.asked(**dict.fromkeys(names) | {"epochs": 2.5}) == {"duration": "2.5 epochs"}
+
+
 def test_the_cards_preprocessing_is_kept_but_for_what_is_set() -> None:
     assert DataRecipe().preprocess(IMAGENET) == IMAGENET
     changed = DataRecipe(fit="squash", share=0.5, interpolation="bicubic", mean=(0.0,), deviation=(1.0,))

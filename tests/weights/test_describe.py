@@ -75,7 +75,8 @@ def test_heads_are_assumed_for_a_known_width_and_that_is_said(
 
 def test_heads_are_not_guessed_for_an_unknown_width(tiny: ViTConfig, checkpoint: Open, tmp_path: Path) -> None:
     convert(checkpoint(tiny), tmp_path / "f.safetensors", "timm")
-    with pytest.raises(ModelError, match=r"width of 48 .* heads="):
+    way = r"width of 48 .*: `patchwords convert FILE OUT\.safetensors --heads N` writes one that does; heads=…"
+    with pytest.raises(ModelError, match=way):
         patchwords.load(tmp_path / "f.safetensors")
 
 

@@ -233,10 +233,13 @@ def test_folders_on_the_way_are_made(tmp_path: Path) -> None:
     assert (tmp_path / "a" / "b" / "f.npz").is_file()
 
 
+def test_a_place_below_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match=r"cannot be written, since .*/file is a file and no folder: choose another"):
+        files.write(tmp_path / "file" / "m.safetensors", {"a": torch.zeros(1)})
+
+
 def test_a_place_that_cannot_be_written_is_an_error_of_its_own(tmp_path: Path) -> None:
-    (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(PatchwordsError):
-        files.write(tmp_path / "file" / "f.npz", {"a": torch.ones(1)})
     (tmp_path / "f.npz").mkdir()
     with pytest.raises(PatchwordsError):
         files.write(tmp_path / "f.npz", {"a": torch.ones(1)})
@@ -558,6 +561,7 @@ def test_a_table_of_shared_tensors_is_written_whole(tmp_path: Path) -> None:
     [
         ("half.safetensors", b"\x40\0\0\0\0\0\0\0{", ModelError, "damaged, or no such file (Error while.*fetch"),
         ("empty.npz", b"", ModelError, "damaged, or no such file (File is not a zip file); fetch"),
+        ("empty.pth", b"", ModelError, "damaged, or no such file (EOFError); fetch"),
         (
             "other.pkl",
             pickle.dumps({"a": 1}),

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from patchwords.data.sources.files import Files
-from patchwords.data.sources.listing import is_picture, is_unread, listing, pictures
+from patchwords.data.sources.listing import CONVERT, is_picture, is_unread, listing, only_unread, pictures
 from patchwords.data.sources.names import Names, listed, printable
 from patchwords.data.sources.parts import Part, assemble, part_of, unlabelled
 from patchwords.data.sources.reading import reading
@@ -17,8 +17,6 @@ from patchwords.data.sources.split import Split
 from patchwords.errors import DataError
 
 LAYOUT = "make a folder for each class and put its pictures in there (roses/1.jpg, tulips/2.jpg)"
-
-CONVERT = "convert them to JPEG or PNG"
 
 
 @dataclass
@@ -33,7 +31,7 @@ class Found:
 
     @property
     def unread(self) -> list[str]:
-        return [name for name in self.others if is_unread(name)]
+        return sorted(filter(is_unread, self.others))
 
     def notes(self) -> Iterator[str]:
         if self.empty:
@@ -72,7 +70,8 @@ def read_plain(folder: Path, settings: Split | None) -> Data:
         paths = _walk(folder, place, found)
         sources[part] = Files(folder, Names(paths), np.zeros(len(paths), dtype=np.int64))
     if not any(map(len, sources.values())):
-        raise DataError(f"{printable(str(folder))} holds no pictures: put some in there, or give another folder")
+        none = only_unread(found.unread) if found.unread else "no pictures: put some in there, or give another folder"
+        raise DataError(f"{printable(str(folder))} holds {none}")
     return unlabelled(folder.name, sources, settings, list(found.notes()))
 
 
@@ -153,10 +152,7 @@ def _check(folder: Path, found: Found) -> None:
     if not found.classes and found.strays:
         raise DataError(f"{printable(str(folder))} holds {len(found.strays)} pictures but no class folders: {LAYOUT}")
     if not found.classes and (unread := found.unread):
-        raise DataError(
-            f"{printable(str(folder))} holds no pictures that can be read, only such of other kinds "
-            f"({listed(unread)}): {CONVERT}"
-        )
+        raise DataError(f"{printable(str(folder))} holds {only_unread(unread)}")
     if not found.classes:
         raise DataError(f"{printable(str(folder))} holds no pictures in class folders: {LAYOUT}")
 

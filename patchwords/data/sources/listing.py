@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from patchwords.data.sources.names import listed
 from patchwords.data.sources.reading import reading
 
 PICTURES = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff")
@@ -23,6 +24,7 @@ UNREAD = (
     ".raf",
     ".orf",
 )
+CONVERT = "convert them to JPEG or PNG"
 LITTER = ("__macosx", "thumbs.db", "ehthumbs.db", "desktop.ini", "@eadir", "$recycle.bin", "lost+found")
 
 
@@ -53,6 +55,11 @@ def is_picture(name: str) -> bool:
 def is_unread(name: str) -> bool:
     """Whether it is a picture as telephones, cameras and drawing programs keep them, which nothing here decodes."""
     return name.lower().endswith(UNREAD)
+
+
+def only_unread(names: Iterable[str]) -> str:
+    """What a place holds that has such files and no others, and what to do."""
+    return f"no pictures that can be read, only such of other kinds ({listed(names)}): {CONVERT}"
 
 
 def is_hidden(name: str) -> bool:

@@ -135,5 +135,5 @@ def _account(source: Source, classes: Sequence[str], held: Indices, settings: Sp
     small = f"; too small for that: {listed(classes[label] for label in empty)}" if len(empty) else ""
     return (
         f"{len(held)} of {len(source)} pictures are held out for validation "
-        f"({100 * settings.share:g} % of each class, rounded down, seed {settings.seed}){small}"
+        f"({settings.said(len(classes))}, seed {settings.seed}){small}"
     )

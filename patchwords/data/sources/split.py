@@ -27,6 +27,10 @@ class Split:
             raise UsageError(f"validation.share {self.share} is not between 0 and 1: 0.2 holds out a fifth")
         at_least(0, seed=self.seed)
 
+    def said(self, classes: int) -> str:
+        """The share in words; where nobody told pictures apart, there are no classes to speak of."""
+        return f"{100 * self.share:g} %{' of each class' if classes > 1 else ''}, rounded down"
+
 
 def split(labels: Labels, classes: Sequence[str], settings: Split) -> tuple[Indices, Indices]:
     """Which pictures to learn from and which to hold out, both in the order of the labels."""
@@ -37,7 +41,7 @@ def split(labels: Labels, classes: Sequence[str], settings: Split) -> tuple[Indi
         chosen = _chosen(name, int(stop - start), settings)
         held[order[start:stop][chosen]] = True
     if not held.any():
-        raise DataError(_refusal(int(np.diff(edges).max()), len(classes), settings.share))
+        raise DataError(_refusal(int(np.diff(edges).max()), len(classes), settings))
     return np.flatnonzero(~held), np.flatnonzero(held)
 
 
@@ -47,9 +51,10 @@ def _chosen(name: str, count: int, settings: Split) -> Indices:
     return shuffled[: int(settings.share * count)]
 
 
-def _refusal(largest: int, classes: int, share: float) -> str:
+def _refusal(largest: int, classes: int, settings: Split) -> str:
+    has, of = (f"the largest of the {classes} classes has", " of one class") if classes > 1 else ("there are", "")
     return (
-        f"no picture can be held out for validation: {100 * share:g} % of each class, rounded down, is none, since the "
-        f"largest of the {classes} classes has {largest}; add pictures (at least {math.ceil(1 / share)} of one class), "
-        "lay them out in folders train/ and val/, or set a larger data.validation.share"
+        f"no picture can be held out for validation: {settings.said(classes)}, is none, since {has} {largest}; "
+        f"add pictures (at least {math.ceil(1 / settings.share)}{of}), lay them out in folders train/ and val/, or "
+        "set a larger data.validation.share"
     )

@@ -64,7 +64,7 @@ def _scatter(axes: Axes, model: Reach) -> None:
     axes.grid(visible=True)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.xaxis.set_major_locator(MaxNLocator(14, integer=True, steps=[1, 2, 5, 10]))
+    axes.xaxis.set_major_locator(MaxNLocator(14, integer=True, steps=[1, 2, 5, 10], min_n_ticks=1))
 
 
 def _legend(every: Sequence[Axes]) -> None:

@@ -226,8 +226,15 @@ function tellModel(model) {
     name: model.name,
     image: model.image.join("×"),
     patches: model.grid ? say("aboutPatches", { rows, cols }) : "",
-    layers: model.layers ? say("aboutLayers", { layers: model.layers, heads: model.heads[0] }) : "",
+    layers: model.layers ? sayLayers(model.layers, model.heads[0]) : "",
     classes: model.classes === 1 ? say("oneClass") : say("classes", { count: model.classes }),
+  });
+}
+
+function sayLayers(layers, heads) {
+  return say("aboutLayers", {
+    layers: layers === 1 ? say("oneLayer") : say("layers", { count: layers }),
+    heads: heads === 1 ? say("oneHead") : say("heads", { count: heads }),
   });
 }
 

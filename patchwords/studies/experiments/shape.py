@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from patchwords.pages.both import Both
+from patchwords.pages.wording import signed
 from patchwords.studies.cell import At, Cell
 from patchwords.studies.experiment import Experiment, Finding
 from patchwords.studies.figure import Line, Panel, Point, in_units
@@ -101,9 +102,9 @@ def _part(what: str, value: int) -> dict[str, Any]:
 
 
 def _gain(what: str, point: tuple[float, Measure], cost: float, start: Measure) -> Both:
-    points = 100 * (point[1].mean - start.mean)
+    points = signed(100 * (point[1].mean - start.mean))
     times = point[0] / cost
     return Both(
-        f"{CALLED[what].english} {points:+.1f} points for {times:.1f} times the compute",
-        f"{CALLED[what].chinese}以 {times:.1f} 倍计算量带来 {points:+.1f} 个百分点的变化",
+        f"{CALLED[what].english} {points} points for {times:.1f} times the compute",
+        f"{CALLED[what].chinese}以 {times:.1f} 倍计算量带来 {points} 个百分点的变化",
     )

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from patchwords.errors import ResourceError
+from patchwords.errors import ResourceError, refuse_below_file
 
 CHUNK = 1 << 20
 
@@ -104,6 +104,7 @@ def refusals(path: Path, needed: int = 0) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        refuse_below_file(path)
         room = f"; {needed:,} bytes are needed there" if needed else ""
         reason = error.strerror or error
         raise ResourceError(

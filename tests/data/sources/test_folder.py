@@ -2,11 +2,12 @@
 
 import os
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from patchwords.data.sources.door import open_data
+from patchwords.data.sources.door import open_data, open_pictures
 from patchwords.data.sources.source import Data, Source
 from patchwords.data.sources.split import Split
 from patchwords.errors import DataError
@@ -87,8 +88,9 @@ def test_class_folders_with_nothing_but_such_pictures_are_not_called_empty(tree)
     folder = tree({"a": 0, "b": 0})
     for name in "ab":
         (folder / name / "1.heic").write_bytes(b"x")
-    with pytest.raises(DataError, match=r"of other kinds \(a/1.heic, b/1.heic\): convert them to JPEG or PNG"):
-        open_data(folder)
+    for opens in (open_data, partial(open_pictures, split=None)):
+        with pytest.raises(DataError, match=r"of other kinds \(a/1.heic, b/1.heic\): convert them to JPEG or PNG"):
+            opens(folder)
 
 
 def test_pictures_beside_the_class_folders_are_left_out_and_said(tree, picture: bytes) -> None:

@@ -25,6 +25,7 @@ def test_a_flat_folder_is_one_class_of_which_a_share_is_held_out(tmp_path: Path)
     draw(tmp_path / "photos", 10)
     data = open_pictures(tmp_path / "photos", split=Split(share=0.2))
     assert (len(data.train), len(data.val), data.classes) == (8, 2, ("photos",))
+    assert "2 of 10 pictures are held out for validation (20 %, rounded down, seed 0)" in data.notes
     assert names(data.train) | names(data.val) == {f"{number}.png" for number in range(10)}
     with pytest.raises(DataError, match="no class folders"):
         open_data(tmp_path / "photos")
@@ -57,6 +58,14 @@ def test_class_folders_keep_their_labels(tmp_path: Path) -> None:
     draw(tmp_path / "photos/roses", 5)
     draw(tmp_path / "photos/tulips", 5)
     assert open_pictures(tmp_path / "photos", split=Split()).classes == ("roses", "tulips")
+
+
+def test_too_few_to_hold_one_out_are_refused_without_a_word_of_classes(tmp_path: Path) -> None:
+    draw(tmp_path / "photos", 4)
+    with pytest.raises(
+        DataError, match=r": 20 %, rounded down, is none, since there are 4; add pictures \(at least 5\)"
+    ):
+        open_pictures(tmp_path / "photos", split=Split(share=0.2))
 
 
 def test_an_empty_folder_is_refused(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from patchwords.serve.page.assets import CSS, JS, MODULES, PNG, assets, index, t
 from patchwords.serve.page.samples import SAMPLES
 
 FOLDER = Path(patchwords.serve.page.__file__).parent
+ROOT = Path(patchwords.__file__).parents[1]
 
 
 class Reader(HTMLParser):
@@ -76,6 +77,10 @@ def test_everything_the_page_says_has_its_words() -> None:
     assert said <= words("en").keys()
     for module in MODULES:
         assert set(re.findall(r'\bsay\("(\w+)"', text(module))) <= words("en").keys()
+
+
+def test_the_chinese_readme_begins_with_the_title_of_the_page() -> None:
+    assert f"*{words('zh')['title']}。*" in (ROOT / "README.zh-CN.md").read_text(encoding="utf-8")
 
 
 def test_chinese_is_chinese() -> None:

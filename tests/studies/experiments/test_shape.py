@@ -93,7 +93,7 @@ def test_depth_gains_more_than_width_in_the_paper(
     for words in finding.here:
         assert f"{100 * (depth - 0.6):+.1f}" in words
         assert f"{100 * (width - 0.6):+.1f}" in words
-        assert "-5.0" in words
+        assert "\N{MINUS SIGN}5.0" in words
         assert words.count("3.0") == 3  # times the compute
 
 

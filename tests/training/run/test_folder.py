@@ -1,6 +1,7 @@
 """The run folder: never overwritten, one process at a time, files whole or as they were, metrics that go on exactly."""
 
 import csv
+import errno
 import json
 import os
 import signal
@@ -92,10 +93,19 @@ def test_a_run_that_was_refused_leaves_the_place_as_it_was(tmp_path: Path) -> No
         pass  # free to be taken
 
 
-def test_a_place_that_cannot_be_made_is_said(tmp_path: Path) -> None:
+def test_a_place_below_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(ResourceError, match="could not be written"):
+    with pytest.raises(UsageError, match=r"run cannot be written, since .*/file is a file and no folder: choose"):
         RunFolder.create(tmp_path / "file" / "run", "data")
+
+
+def test_a_place_that_cannot_be_made_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "mkdir", full)
+    with pytest.raises(ResourceError, match=r"could not be written \(No space left on device\): make room"):
+        RunFolder.create(tmp_path / "run", "data")
 
 
 def test_only_a_run_folder_is_reopened(tmp_path: Path) -> None:
