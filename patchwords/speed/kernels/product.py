@@ -28,6 +28,6 @@ def product_back(dy: Tensor, matrix: Tensor) -> Tensor:
 
 def product_sums(dy: Tensor, x: Tensor) -> Tensor:
     """(rows, out)ᵀ · (rows, width): the gradient of a matrix, in the precision of its master."""
-    if dy.device.type == "cuda" and dy.dtype != torch.float32:
+    if dy.device.type == "cuda" and dy.dtype.itemsize < 4:
         return torch.mm(dy.T, x, out_dtype=torch.float32)
     return (dy.T @ x).to(torch.promote_types(dy.dtype, torch.float32))

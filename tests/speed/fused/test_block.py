@@ -18,6 +18,7 @@ from patchwords.speed.kernels import table
 from patchwords.speed.recompute import Again
 
 CPU = torch.device("cpu")
+interpreted = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU: kernels are not interpreted")
 Randomise = Callable[[nn.Module], nn.Module]
 each = pytest.mark.parametrize("again", ["norms", "hidden"])
 
@@ -73,6 +74,7 @@ def test_windows_too(small_config: Config, randomised: Randomise, again: Again) 
     assert all(map(torch.equal, *(step(fused(plain, which), images) for which in (again, None))))
 
 
+@interpreted
 @each
 @pytest.mark.parametrize("small_config", ["plain", "mean, norm after"], indirect=True)
 def test_kernels_make_the_same_bits_again(small_config: Config, randomised: Randomise, again: Again) -> None:

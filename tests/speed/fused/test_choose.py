@@ -12,6 +12,7 @@ from patchwords.speed.fused.choose import fuse
 from patchwords.speed.kernels import table
 
 CPU = torch.device("cpu")
+interpreted = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU: kernels are not interpreted")
 
 
 def gradients(model: nn.Module, images: Tensor, seed: int) -> tuple[Tensor, dict[str, Tensor | None]]:
@@ -38,6 +39,7 @@ def test_logits_and_gradients_are_those_of_the_plain_model(
             torch.testing.assert_close(mine[name], gradient, msg=lambda text, name=name: f"{name}: {text}")
 
 
+@interpreted
 @pytest.mark.parametrize("small_config", ["plain", "distilled", "mean, norm after", "lite"], indirect=True)
 def test_the_kernels_take_what_a_model_gives_them(
     small_config: Config, randomised: Callable[[nn.Module], nn.Module]
