@@ -14,8 +14,8 @@ from patchwords.speed.kernels.norm import EightRows
 from patchwords.speed.kernels.norm_triton import LARGEST, LEAST, eight_rows
 from patchwords.speed.kernels.sums_triton import summed
 
-ROWS, COLS = 4, 1024  # of a tile, backward
-EACH = 6  # programs on a multiprocessor that has room for three of them: all are done at the same time
+ROWS, COLS = 2, 512  # of a tile, backward
+EACH = 16  # programs for a multiprocessor that has room for nine of them: the others follow as those are done
 WIDE = 512  # numbers of a row that a warp holds, backward with a scale for each row
 WARPS_EACH = 16  # on a multiprocessor, of those that hold whole rows
 
@@ -133,7 +133,7 @@ def gelu(h: Tensor, bias: Tensor | None, form: Form) -> Tensor:
     assert h.is_contiguous()
     a, size = torch.empty_like(h), min(2048, block(h.numel()))
     _forward[(triton.cdiv(h.numel(), size),)](
-        h, bias, a, h.numel(), h.shape[1], BIAS=bias is not None, TANH=form == "tanh", BLOCK=size, num_warps=8
+        h, bias, a, h.numel(), h.shape[1], BIAS=bias is not None, TANH=form == "tanh", BLOCK=size, num_warps=4
     )
     return a
 
@@ -164,7 +164,7 @@ def gelu_backward(da: Tensor, h: Tensor, bias: Tensor | None, form: Form) -> Gel
     parts = torch.empty(down, width, dtype=torch.float32, device=h.device)
     _backward[(across, down)](
         da, h, bias, da, a, parts, rows, width,
-        BIAS=bias is not None, TANH=form == "tanh", ROWS=ROWS, COLS=COLS, num_warps=8,
+        BIAS=bias is not None, TANH=form == "tanh", ROWS=ROWS, COLS=COLS, num_warps=4,
     )  # fmt: skip
     return GeluGradients(da, a, summed(parts))
 
