@@ -15,7 +15,7 @@ from patchwords.speed.kernels.norm_triton import LARGEST, LEAST, eight_rows
 from patchwords.speed.kernels.sums_triton import summed
 
 ROWS, COLS = 2, 512  # of a tile, backward
-EACH = 16  # programs for a multiprocessor that has room for nine of them: the others follow as those are done
+EACH = 8  # programs on a multiprocessor, which go on from row to row
 WIDE = 512  # numbers of a row that a warp holds, backward with a scale for each row
 WARPS_EACH = 16  # on a multiprocessor, of those that hold whole rows
 
@@ -73,14 +73,15 @@ def _eight(h_at, bias_at, a_at, scale_at, width, BIAS: tl.constexpr, FORM: tl.co
 @triton.jit
 def _backward(
     da_at, h_at, bias_at, dh_at, a_at, parts_at, rows, width,
-    BIAS: tl.constexpr, TANH: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr,
+    BIAS: tl.constexpr, TANH: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
+    """Row after row, while the next ones are on their way to shared memory."""
     first, step = tl.program_id(1), tl.num_programs(1)
     cols = tl.program_id(0) * COLS + tl.arange(0, COLS)
     sums = tl.zeros((ROWS, COLS), dtype=tl.float32)
     if BIAS:
         bias = tl.load(bias_at + cols, mask=cols < width, other=0.0).to(tl.float32)[None, :]
-    for start in range(first * ROWS, rows, step * ROWS):
+    for start in tl.range(first * ROWS, rows, step * ROWS, num_stages=STAGES):
         row = start + tl.arange(0, ROWS)
         place = row.to(tl.int64)[:, None] * width + cols[None, :]
         inside = (row < rows)[:, None] & (cols < width)[None, :]
@@ -168,7 +169,8 @@ def gelu_backward(da: Tensor, h: Tensor, bias: Tensor | None, form: Form) -> Gel
     parts = torch.empty(down, width, dtype=torch.float32, device=h.device)
     _backward[(across, down)](
         da, h, bias, da, a, parts, rows, width,
-        BIAS=bias is not None, TANH=form == "tanh", ROWS=ROWS, COLS=COLS, num_warps=4,
+        BIAS=bias is not None, TANH=form == "tanh", ROWS=ROWS, COLS=COLS, STAGES=4,
+        num_warps=4, maxnreg=512 // EACH,  # all programs are there at the same time
     )  # fmt: skip
     return GeluGradients(da, a, summed(parts))
 
