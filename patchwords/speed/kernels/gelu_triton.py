@@ -14,26 +14,28 @@ from patchwords.speed.kernels.norm import EightRows
 from patchwords.speed.kernels.norm_triton import LARGEST, LEAST, eight_rows
 from patchwords.speed.kernels.sums_triton import summed
 
-ROWS, COLS = 4, 1024  # of a tile, backward
-EACH = 6  # programs on a multiprocessor that has room for three of them: all are done at the same time
+ROWS, COLS = 2, 512  # of a tile, backward
+EACH = 8  # programs on a multiprocessor, which go on from row to row
 WIDE = 512  # numbers of a row that a warp holds, backward with a scale for each row
 WARPS_EACH = 16  # on a multiprocessor, of those that hold whole rows
 
 
 @triton.jit
-def _share(h, TANH: tl.constexpr):
-    """The share of h that GELU lets through: with tanh, (1 + tanh u) / 2 is the sigmoid of 2u."""
-    if TANH:
-        return tl.sigmoid(1.5957691216057308 * (h + 0.044715 * h * h * h))  # 2 · sqrt(2 / pi)
-    return 0.5 * (1.0 + tl.erf(h * 0.7071067811865476))
+def _gate(h, TANH: tl.constexpr):
+    """The share of h that GELU lets through, and GELU's slope: with tanh, (1 + tanh u) / 2 is the sigmoid of 2u.
 
-
-@triton.jit
-def _slope(h, share, TANH: tl.constexpr):
-    """Of the share."""
-    if TANH:
-        return share * (1.0 - share) * 1.5957691216057308 * (1.0 + 0.134145 * h * h)
-    return 0.3989422804014327 * tl.exp(-0.5 * h * h)
+    Without, the bell that the slope needs makes the share as well: 7.1.26 of Abramowitz and Stegun, right to 7e-8,
+    which is what single precision keeps of erf.
+    """
+    square = h * h
+    if TANH:  # exp(-2u) is 2 to the power of -h (..)
+        share = 1.0 / (1.0 + tl.exp2(-h * (2.302208198144325 + 0.1029432395800235 * square)))
+        return share, share + share * (1.0 - share) * (h * (1.5957691216057308 + 0.2140644488178007 * square))
+    bell = tl.exp2(-0.7213475204444817 * square)  # exp(-h² / 2)
+    t = 1.0 / (1.0 + 0.2316418882663604 * tl.abs(h))
+    beyond = t * (0.127414796 + t * (-0.142248368 + t * (0.7107068705 + t * (-0.7265760135 + t * 0.5307027145)))) * bell
+    share = tl.where(h < 0.0, beyond, 1.0 - beyond)
+    return share, share + h * (0.3989422804014327 * bell)
 
 
 @triton.jit
@@ -44,7 +46,8 @@ def _forward(h_at, bias_at, a_at, count, width, BIAS: tl.constexpr, TANH: tl.con
     if BIAS:  # its columns without a division of 64 bits, which is slow
         cols = (tl.program_id(0) % width * BLOCK + tl.arange(0, BLOCK)) % width
         h += tl.load(bias_at + cols).to(tl.float32)
-    tl.store(a_at + place, (h * _share(h, TANH)).to(a_at.dtype.element_ty), mask=inside)
+    share, _ = _gate(h, TANH)
+    tl.store(a_at + place, (h * share).to(a_at.dtype.element_ty), mask=inside)
 
 
 @triton.jit
@@ -60,7 +63,8 @@ def _eight(h_at, bias_at, a_at, scale_at, width, BIAS: tl.constexpr, FORM: tl.co
         t = tl.inline_asm_elementwise("tanh.approx.f32 $0, $1;", "=f,f", [u], dtype=tl.float32, is_pure=True, pack=1)
         a = 0.5 * a * (1.0 + t)
     elif FORM == "none":
-        a = a * _share(a, False)
+        share, _ = _gate(a, False)
+        a = a * share
     scale = tl.maximum(tl.max(tl.abs(a), 0), LEAST) / LARGEST
     tl.store(a_at + row * width + cols, (a * (1.0 / scale)).to(a_at.dtype.element_ty), mask=inside)
     tl.store(scale_at + row, scale)
@@ -69,14 +73,15 @@ def _eight(h_at, bias_at, a_at, scale_at, width, BIAS: tl.constexpr, FORM: tl.co
 @triton.jit
 def _backward(
     da_at, h_at, bias_at, dh_at, a_at, parts_at, rows, width,
-    BIAS: tl.constexpr, TANH: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr,
+    BIAS: tl.constexpr, TANH: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
+    """Row after row, while the next ones are on their way to shared memory."""
     first, step = tl.program_id(1), tl.num_programs(1)
     cols = tl.program_id(0) * COLS + tl.arange(0, COLS)
     sums = tl.zeros((ROWS, COLS), dtype=tl.float32)
     if BIAS:
         bias = tl.load(bias_at + cols, mask=cols < width, other=0.0).to(tl.float32)[None, :]
-    for start in range(first * ROWS, rows, step * ROWS):
+    for start in tl.range(first * ROWS, rows, step * ROWS, num_stages=STAGES):
         row = start + tl.arange(0, ROWS)
         place = row.to(tl.int64)[:, None] * width + cols[None, :]
         inside = (row < rows)[:, None] & (cols < width)[None, :]
@@ -84,11 +89,11 @@ def _backward(
         da = tl.load(da_at + place, mask=inside, other=0.0).to(tl.float32)
         if BIAS:
             h += bias
-        share = _share(h, TANH)
-        dh = (da * (share + h * _slope(h, share, TANH))).to(dh_at.dtype.element_ty)
-        tl.store(dh_at + place, dh, mask=inside)
+        share, slope = _gate(h, TANH)
+        dh = da * slope
+        tl.store(dh_at + place, dh.to(dh_at.dtype.element_ty), mask=inside)
         tl.store(a_at + place, (h * share).to(a_at.dtype.element_ty), mask=inside)
-        sums += tl.where(inside, dh.to(tl.float32), 0.0)
+        sums += dh  # nothing where da is nothing
     tl.store(parts_at + first.to(tl.int64) * width + cols, tl.sum(sums, 0), mask=cols < width)
 
 
@@ -117,9 +122,9 @@ def _backward_both(
         there = inside & (coming < end)
         next_h = tl.load(h_at + coming, mask=there, other=0.0)
         next_da = tl.load(da_at + coming, mask=there, other=0.0)
-        share = _share(h, TANH)
+        share, slope = _gate(h, TANH)
         tl.store(a_at + place, (h * share).to(a_at.dtype.element_ty), mask=inside)
-        wide = da * (share + h * _slope(h, share, TANH))
+        wide = da * slope
         dh = wide.to(dh_at.dtype.element_ty)
         tl.store(dh_at + place, dh, mask=inside)
         sums += dh.to(tl.float32)  # nothing beyond the width, where da is nothing
@@ -133,7 +138,7 @@ def gelu(h: Tensor, bias: Tensor | None, form: Form) -> Tensor:
     assert h.is_contiguous()
     a, size = torch.empty_like(h), min(2048, block(h.numel()))
     _forward[(triton.cdiv(h.numel(), size),)](
-        h, bias, a, h.numel(), h.shape[1], BIAS=bias is not None, TANH=form == "tanh", BLOCK=size, num_warps=8
+        h, bias, a, h.numel(), h.shape[1], BIAS=bias is not None, TANH=form == "tanh", BLOCK=size, num_warps=4
     )
     return a
 
@@ -164,7 +169,8 @@ def gelu_backward(da: Tensor, h: Tensor, bias: Tensor | None, form: Form) -> Gel
     parts = torch.empty(down, width, dtype=torch.float32, device=h.device)
     _backward[(across, down)](
         da, h, bias, da, a, parts, rows, width,
-        BIAS=bias is not None, TANH=form == "tanh", ROWS=ROWS, COLS=COLS, num_warps=8,
+        BIAS=bias is not None, TANH=form == "tanh", ROWS=ROWS, COLS=COLS, STAGES=4,
+        num_warps=4, maxnreg=512 // EACH,  # all programs are there at the same time
     )  # fmt: skip
     return GeluGradients(da, a, summed(parts))
 

@@ -24,10 +24,11 @@ class Backward(NamedTuple):
     sums: int
     numbers: int  # of a row that a warp holds
     warps: int  # on a multiprocessor, which go on from row to row
+    registers: int  # of a thread: as many as let all of them be there at the same time
 
 
-TWO = Backward(sums=2, numbers=32 * 8, warps=28)
-FOUR = Backward(sums=4, numbers=32 * 8, warps=16)
+TWO = Backward(sums=2, numbers=32 * 8, warps=28, registers=72)
+FOUR = Backward(sums=4, numbers=32 * 8, warps=24, registers=80)
 
 
 @triton.jit
@@ -69,62 +70,59 @@ def _forward(
 
 
 @triton.jit
+def _both(a, b, more_a, more_b):
+    """Two sums at a time, with the barriers of one."""
+    return a + more_a, b + more_b
+
+
+@triton.jit
 def _backward(
     dy_at, x_at, skip_at, mean_at, inverse_at, weight_at, before_at, after_at, dx_at, parts_at,
     rows, tokens, width,
     SKIP: tl.constexpr, BETWEEN: tl.constexpr, BEFORE: tl.constexpr, AFTER: tl.constexpr,
-    ROWS: tl.constexpr, BLOCK: tl.constexpr,
+    ROWS: tl.constexpr, BLOCK: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
+    """Row after row, while the next ones are on their way to shared memory: registers would not hold so many."""
     first, step = tl.program_id(0) * ROWS, tl.num_programs(0) * ROWS
     line = tl.arange(0, BLOCK)
     cols = line[None, :]
-    far = tl.arange(0, ROWS).to(tl.int64)[:, None] * width + cols
+    across = tl.full((), width, tl.int64)
+    far = tl.arange(0, ROWS)[:, None] * width + cols
     weight = tl.load(weight_at + cols, mask=cols < width, other=0.0).to(tl.float32)
     by_weight = tl.zeros((ROWS, BLOCK), dtype=tl.float32)
     by_bias = tl.zeros((ROWS, BLOCK), dtype=tl.float32)
     if BETWEEN:
         skipped = tl.zeros((ROWS, BLOCK), dtype=tl.float32)
         branched = tl.zeros((ROWS, BLOCK), dtype=tl.float32)
-    end = rows * tl.full((1, 1), width, tl.int64)
-    place = far + first * tl.full((1, 1), width, tl.int64)
-    there = (cols < width) & (place < end)
-    next_dy = tl.load(dy_at + place, mask=there, other=0.0)
-    next_x = tl.load(x_at + place, mask=there, other=0.0)
-    if SKIP:
-        next_skip = tl.load(skip_at + place, mask=there, other=0.0)
-    for start in range(first, rows, step):
+    share = 1.0 / width  # of each number in a mean
+    for start in tl.range(first, rows, step, num_stages=STAGES):
         row = start + tl.arange(0, ROWS)
         here = row < rows
         inside = (cols < width) & here[:, None]
-        dy, x = next_dy.to(tl.float32), next_x.to(tl.float32)
-        coming = far + (start + step) * tl.full((1, 1), width, tl.int64)  # on their way while these are worked on
-        there = (cols < width) & (coming < end)
-        next_dy = tl.load(dy_at + coming, mask=there, other=0.0)
-        next_x = tl.load(x_at + coming, mask=there, other=0.0)
+        place = start * across  # a single number: what is kept for the store, rows later, takes few registers
+        dy = tl.load(dy_at + place + far, mask=inside, other=0.0).to(tl.float32)
+        x = tl.load(x_at + place + far, mask=inside, other=0.0).to(tl.float32)
         mean = tl.load(mean_at + row, mask=here, other=0.0)[:, None]
         inverse = tl.load(inverse_at + row, mask=here, other=0.0)[:, None]
-        hat = tl.where(inside, (x - mean) * inverse, 0.0)
+        hat = x * inverse - mean * inverse  # beyond the width something, which dy and the weight are not
         scaled = dy * weight
-        middle = tl.sum(scaled, 1)[:, None] / width
-        slope = tl.sum(scaled * hat, 1)[:, None] / width
+        middle, slope = tl.reduce((scaled, scaled * hat), 1, _both)
+        middle, slope = (middle * share)[:, None], (slope * share)[:, None]
         wide = (scaled - middle - hat * slope) * inverse
         if SKIP:
-            skip = next_skip.to(tl.float32)
-            next_skip = tl.load(skip_at + coming, mask=there, other=0.0)
+            skip = tl.load(skip_at + place + far, mask=inside, other=0.0).to(tl.float32)
             wide += skip
             if BETWEEN:
                 if AFTER:
                     skip *= tl.load(after_at + row // tokens, mask=here, other=0.0)[:, None]
                 skipped += skip
-        dx = wide.to(dx_at.dtype.element_ty)
-        tl.store(dx_at + far + start * tl.full((1, 1), width, tl.int64), dx, mask=inside)
+        tl.store(dx_at + place + far, wide.to(dx_at.dtype.element_ty), mask=inside)
         by_weight += dy * hat
         by_bias += dy
         if BETWEEN:
-            rounded = tl.where(inside, dx.to(tl.float32), 0.0)
             if BEFORE:
-                rounded *= tl.load(before_at + row // tokens, mask=here, other=0.0)[:, None]
-            branched += rounded
+                wide *= tl.load(before_at + row // tokens, mask=here, other=0.0)[:, None]
+            branched += wide
     SUMS: tl.constexpr = 4 if BETWEEN else 2
     base = parts_at + tl.program_id(0).to(tl.int64) * SUMS * width + line
     tl.store(base, tl.sum(by_weight, 0), mask=line < width)
@@ -234,7 +232,8 @@ def _launch_backward(
         rows, rows // keeps[0].shape[0] if keeps else 1, width,
         SKIP=skip is not None, BETWEEN=shape.sums == FOUR.sums,
         BEFORE=keep_before is not None, AFTER=keep_after is not None,
-        ROWS=tall, BLOCK=block(width), num_warps=warps,
+        ROWS=tall, BLOCK=block(width), STAGES=4 if dy.element_size() == 2 else 3,  # so that all programs' memory fits
+        num_warps=warps, maxnreg=shape.registers,
     )  # fmt: skip
     return dx, summed(parts).unbind(0)
 

@@ -49,7 +49,10 @@ def test_programs_of_attention_share_a_multiprocessor(compiled: Compiled) -> Non
     assert compiled["short_triton._backward"]["programs"] >= 2
 
 
-@pytest.mark.parametrize("kernel", ["short_triton._backward", "windowed_triton._forward"])
+@pytest.mark.parametrize(
+    "kernel",
+    ["short_triton._backward", "windowed_triton._forward", "norm_triton._backward", "gelu_triton._backward"],
+)
 def test_what_is_loaded_ahead_is_on_its_way_while_a_program_works(kernel: str, compiled: Compiled) -> None:
     """Of two stages the next block is asked for behind the work on this one, and waited for at once."""
     assert compiled[kernel]["ahead"] > 0
