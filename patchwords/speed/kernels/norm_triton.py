@@ -28,7 +28,7 @@ class Backward(NamedTuple):
 
 
 TWO = Backward(sums=2, numbers=32 * 8, warps=28, registers=72)
-FOUR = Backward(sums=4, numbers=32 * 8, warps=24, registers=80)
+FOUR = Backward(sums=4, numbers=32 * 8, warps=20, registers=96)
 
 
 @triton.jit
@@ -232,7 +232,7 @@ def _launch_backward(
         rows, rows // keeps[0].shape[0] if keeps else 1, width,
         SKIP=skip is not None, BETWEEN=shape.sums == FOUR.sums,
         BEFORE=keep_before is not None, AFTER=keep_after is not None,
-        ROWS=tall, BLOCK=block(width), STAGES=4 if dy.element_size() == 2 else 3,  # so that all programs' memory fits
+        ROWS=tall, BLOCK=block(width), STAGES=3,
         num_warps=warps, maxnreg=shape.registers,
     )  # fmt: skip
     return dx, summed(parts).unbind(0)
