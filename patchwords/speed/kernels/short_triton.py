@@ -122,21 +122,21 @@ def _ones(inside, KIND: tl.constexpr):
 
 
 @triton.jit
-def _backward(
+def _backward_keys(
     grad_at, qkv_at, out_at, total_at, delta_at, dqkv_at, sums_at, scale,
     TOKENS: tl.constexpr, HEADS: tl.constexpr, WIDTH: tl.constexpr,
-    BLOCKS: tl.constexpr, BLOCK: tl.constexpr, TAIL: tl.constexpr, STAGES: tl.constexpr,
+    BLOCKS: tl.constexpr, BLOCK: tl.constexpr, TAIL: tl.constexpr,
 ):  # fmt: skip
-    """Two sweeps over a head: block after block of keys with all queries, then of queries with all keys.
+    """Block after block of keys with all queries; what the other half of the way back needs of each query besides.
 
-    The weights are made twice. So no gradient waits in registers for its end, every product takes the weights from the
-    registers that they were made in, and two programs fit on a multiprocessor.
+    Every product takes the weights from the registers that they were made in, which is why they are made once more for
+    the gradients of the queries: these would otherwise wait in registers for their end.
     """
     image, head = (tl.program_id(0) // HEADS).to(tl.int64), tl.program_id(0) % HEADS
     ACROSS: tl.constexpr = HEADS * WIDTH
     q_at = qkv_at + image * (TOKENS * 3 * ACROSS) + head * WIDTH
     k_at, v_at = q_at + ACROSS, q_at + 2 * ACROSS
-    dq_at = dqkv_at + image * (TOKENS * 3 * ACROSS) + head * WIDTH
+    dk_at = dqkv_at + image * (TOKENS * 3 * ACROSS) + head * WIDTH + ACROSS
     out_at += image * (TOKENS * ACROSS) + head * WIDTH
     grad_at += image * (TOKENS * ACROSS) + head * WIDTH
     total_at += tl.program_id(0).to(tl.int64) * TOKENS
@@ -155,7 +155,7 @@ def _backward(
         x = _part(out_at, i, TOKENS, BLOCKS, BLOCK, TAIL, ACROSS, WIDTH)
         row = i * BLOCK + tl.arange(0, BLOCK if i < BLOCKS else TAIL)
         delta = tl.sum(x.to(tl.float32) * dx.to(tl.float32), 1)
-        tl.store(delta_at + row, delta, mask=row < TOKENS)  # for the second sweep
+        tl.store(delta_at + row, delta, mask=row < TOKENS)
         deltas = deltas + (_less(delta, KIND),)
         total = _numbers(total_at, i * BLOCK, TOKENS, BLOCK if i < BLOCKS else TAIL)
         totals = totals + (_less(total / scale, KIND),)
@@ -180,32 +180,51 @@ def _backward(
             da = tl.dot(v, tl.trans(dxs[i]), tl.dot(ones, tl.trans(deltas[i])))
             dv = tl.dot(a.to(KIND), dxs[i], dv)
             dk = tl.dot((a * da).to(KIND), qs[i], dk)
-        _store(dq_at + ACROSS, dk * scale, first, TOKENS, BLOCK, 3 * ACROSS, WIDTH)
-        _store(dq_at + 2 * ACROSS, dv, first, TOKENS, BLOCK, 3 * ACROSS, WIDTH)
-    tl.debug_barrier()  # other threads have stored what is read from here on
+        _store(dk_at, dk * scale, first, TOKENS, BLOCK, 3 * ACROSS, WIDTH)
+        _store(dk_at + ACROSS, dv, first, TOKENS, BLOCK, 3 * ACROSS, WIDTH)
+
+
+@triton.jit
+def _backward_queries(
+    grad_at, qkv_at, total_at, delta_at, dqkv_at, sums_at, scale,
+    TOKENS: tl.constexpr, HEADS: tl.constexpr, WIDTH: tl.constexpr,
+    BLOCKS: tl.constexpr, BLOCK: tl.constexpr, TAIL: tl.constexpr,
+):  # fmt: skip
+    """Block after block of queries with all keys."""
+    image, head = (tl.program_id(0) // HEADS).to(tl.int64), tl.program_id(0) % HEADS
+    ACROSS: tl.constexpr = HEADS * WIDTH
+    q_at = qkv_at + image * (TOKENS * 3 * ACROSS) + head * WIDTH
+    k_at, v_at = q_at + ACROSS, q_at + 2 * ACROSS
+    dq_at = dqkv_at + image * (TOKENS * 3 * ACROSS) + head * WIDTH
+    grad_at += image * (TOKENS * ACROSS) + head * WIDTH
+    total_at += tl.program_id(0).to(tl.int64) * TOKENS
+    delta_at += tl.program_id(0).to(tl.int64) * TOKENS
+    power = scale * BASE
+    PARTS: tl.constexpr = BLOCKS + (TAIL > 0)
+    KIND: tl.constexpr = qkv_at.dtype.element_ty
     ks = ()
     vs = ()
     for j in tl.static_range(PARTS):
         ks = ks + (_part(k_at, j, TOKENS, BLOCKS, BLOCK, TAIL, 3 * ACROSS, WIDTH),)
         vs = vs + (_part(v_at, j, TOKENS, BLOCKS, BLOCK, TAIL, 3 * ACROSS, WIDTH),)
-    by_q = tl.zeros((BLOCK, WIDTH), dtype=tl.float32)
-    for first in tl.range(0, TOKENS, BLOCK, num_stages=STAGES):
-        asks = _rows(q_at, first, TOKENS, BLOCK, 3 * ACROSS, WIDTH)
-        from_above = _rows(grad_at, first, TOKENS, BLOCK, ACROSS, WIDTH)
+    by_q = tl.zeros((WIDTH,), dtype=tl.float32)
+    for first in tl.range(0, TOKENS, BLOCK, num_stages=1):
+        q = _rows(q_at, first, TOKENS, BLOCK, 3 * ACROSS, WIDTH)
+        dx = _rows(grad_at, first, TOKENS, BLOCK, ACROSS, WIDTH)
         less = _numbers(delta_at, first, TOKENS, BLOCK)[:, None]
         divided = (_numbers(total_at, first, TOKENS, BLOCK) * BASE)[:, None]
         dq = tl.zeros((BLOCK, WIDTH), dtype=tl.float32)
         for j in tl.static_range(PARTS):  # (queries, keys)
-            logits = tl.dot(asks, tl.trans(ks[j])) * power - divided
+            logits = tl.dot(q, tl.trans(ks[j])) * power - divided
             if j == PARTS - 1:
                 key = j * BLOCK + tl.arange(0, BLOCK if j < BLOCKS else TAIL)
                 logits = tl.where((key < TOKENS)[None, :], logits, -float("inf"))
-            slope = tl.dot(from_above, tl.trans(vs[j])) - less
+            slope = tl.dot(dx, tl.trans(vs[j])) - less
             dq = tl.dot((tl.exp2(logits) * slope).to(KIND), ks[j], dq)
         dq *= scale
-        by_q += dq
+        by_q += tl.sum(dq, 0)  # at once: all rows of all blocks would take a fifth of the registers
         _store(dq_at, dq, first, TOKENS, BLOCK, 3 * ACROSS, WIDTH)
-    tl.store(sums_at, tl.sum(by_q, 0))
+    tl.store(sums_at + image * (3 * ACROSS) + head * WIDTH + tl.arange(0, WIDTH), by_q)
 
 
 def short(qkv: Tensor, heads: int) -> Attended:
@@ -228,10 +247,11 @@ def short_backward(grad: Tensor, qkv: Tensor, out: Tensor, total: Tensor, heads:
     dqkv = torch.empty_like(qkv)
     sums = torch.empty(batch, qkv.shape[-1], dtype=torch.float32, device=qkv.device)
     constants = _constants(qkv, heads)
-    stages = 3 if qkv.shape[1] <= LONG else 1  # of two, a block is asked for behind the work on the one before it
-    _backward[(batch * heads,)](
-        grad, qkv, out, total, torch.empty_like(total), dqkv, sums, constants["WIDTH"] ** -0.5,
-        **constants, STAGES=stages, num_warps=4,
+    delta, scale = torch.empty_like(total), constants["WIDTH"] ** -0.5
+    _backward_keys[(batch * heads,)](grad, qkv, out, total, delta, dqkv, sums, scale, **constants, num_warps=4)
+    _backward_queries[(batch * heads,)](
+        grad, qkv, total, delta, dqkv, sums, scale, **constants, num_warps=4,
+        maxnreg=168 if qkv.shape[1] <= LONG else None,  # three programs on a multiprocessor
     )  # fmt: skip
     return ShortGradients(dqkv, summed(sums))
 
