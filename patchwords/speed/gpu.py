@@ -28,19 +28,20 @@ def ready_gpu(
     _check(model, parts, device, precision, table)
     model = copy.deepcopy(model).to(device).eval().requires_grad_(False)
     parts, dtype = parts_of(model), KINDS.get(precision, torch.float32)
+    rounds = True  # pictures, where they are cut into patches
     if table is not None and parts is not None and parts.whole:
-        dtype = torch.bfloat16
         stream(model, parts, table, precision)
     elif table is not None and (pyramid := pyramid_of(model)) is not None:
         stream_maps(pyramid, table, dtype)
-    elif precision in KINDS:
+    else:
         model.to(dtype)
+        rounds = False
     if compiled:
         model.compile()
 
     def answer(images: Tensor) -> Tensor:
         with fastest(device):
-            return model(images.to(dtype)).float()
+            return model(images if rounds else images.to(dtype)).float()
 
     return Graphed(answer, graphs)
 
@@ -52,8 +53,19 @@ def stream(model: nn.Module, parts: Parts, kernels: Kernels, precision: Working)
     parts.encoder.blocks = nn.ModuleList()  # the stream has their weights
     parts.embed.patch.to(torch.bfloat16)
     fuse_embed(parts.embed, kernels, torch.bfloat16)
+    vars(parts.embed.stem)["forward"] = _mixed(parts.embed.stem.forward)
     pool = parts.pool
     vars(model)["read"] = lambda tokens: pool(made(tokens))
+
+
+def _mixed(stem: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+    """A hybrid's convolutions, whose weights are standardised in single precision."""
+
+    def forward(images: Tensor) -> Tensor:
+        with torch.autocast(images.device.type, torch.bfloat16):
+            return stem(images)
+
+    return forward
 
 
 def _check(

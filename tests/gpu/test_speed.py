@@ -185,7 +185,7 @@ def test_a_run_in_eight_bits_learns_about_as_well() -> None:
     assert usual != narrow
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", [*MODELS, "R26+ViT-S/32@64"])
 @pytest.mark.parametrize("precision", ["float32", "bf16", "fp16"])
 def test_logits_in_inference(name: str, precision: str, randomised: Callable[[nn.Module], nn.Module]) -> None:
     model, images = made(name, randomised)

@@ -14,6 +14,7 @@ from patchwords.speed.fused.eight import EightStream
 from patchwords.speed.fused.embed import fuse_embed
 from patchwords.speed.fused.parts import parts_of
 from patchwords.speed.fused.stream import Stream
+from patchwords.speed.gpu import stream as streamed_for_a_gpu
 from patchwords.speed.kernels import table
 
 FUSABLE = ["plain", "grey", "mlp head", "mean", "mean, norm after", "map", "distilled", "no positions", "hybrid"]
@@ -67,3 +68,19 @@ def test_eight_bits_are_near(
 def test_other_models_are_left_alone(small_config: Config) -> None:
     parts = parts_of(small_config.build())
     assert parts is None or not parts.whole
+
+
+@pytest.mark.parametrize("small_config", ["plain", "hybrid"], indirect=True)
+@torch.inference_mode()
+def test_pictures_in_single_precision_are_rounded_on_their_way(
+    small_config: Config, randomised: Callable[[nn.Module], nn.Module]
+) -> None:
+    """As they are cut into patches, or by a hybrid's convolutions, whose weights are in single precision."""
+    model = randomised(small_config.build()).eval()
+    copied = copy.deepcopy(model).requires_grad_(False)
+    parts = parts_of(copied)
+    assert parts is not None
+    streamed_for_a_gpu(copied, parts, table.plain(), "bf16")
+    images = torch.randn(3, small_config.channels, *small_config.image)
+    found, expected = copied(images), model(images)
+    assert 1e-4 < (found - expected).norm() / expected.norm() < 0.05
