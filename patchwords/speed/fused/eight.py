@@ -2,6 +2,9 @@
 
 The scales of weights are found once, those of activations by the kernels that make them, so nothing is to be calibrated
 and no outlier of one picture touches another. The last layer stays in sixteen bits: the answer is made of it.
+
+What attention makes is known not to be too large before there is a picture: a mean of values v, which a matrix makes of
+normalised rows. So it is rounded as it is made, with a factor for each column that the next matrix has the inverse of.
 """
 
 from collections.abc import Sequence
@@ -13,9 +16,11 @@ from torch import Tensor, nn
 from patchwords.layers.block import Block
 from patchwords.layers.tokens import Tokens
 from patchwords.speed.fused.parts import form
-from patchwords.speed.fused.stream import Stream, Weights, attended, layers
-from patchwords.speed.kernels.norm import rounded
+from patchwords.speed.fused.stream import Stream, Weights, attended, by_own_kernel, layers
+from patchwords.speed.kernels.norm import LARGEST, LEAST, rounded
 from patchwords.speed.kernels.table import Kernels
+
+ROOM = 1.25  # for what rounding to eight bits has added to values by the time that attention takes their mean
 
 
 class Rounded(NamedTuple):
@@ -26,13 +31,15 @@ class Rounded(NamedTuple):
 
 
 class EightLayer(NamedTuple):
-    """A layer's weights, the matrices rounded."""
+    """A layer's weights, the matrices rounded; the factors of what attention makes, and eq. 8's matrix for that."""
 
     weights: Weights
     qkv: Rounded
     out: Rounded
     fc1: Rounded
     fc2: Rounded
+    factors: Tensor
+    out_of_factors: Rounded
 
 
 class EightStream:
@@ -55,8 +62,7 @@ class EightStream:
             weights = layer.weights
             y = k.norm_eight(x, branch, weights.lacks1, *weights.norm1, self.epsilon)
             qkv = k.product_eight(*y, *layer.qkv, weights.qkv[1]).view(batch, length, -1)
-            out = attended(qkv, self.heads, k)
-            branch = k.product_eight(*k.eight(out), *layer.out, None)
+            branch = self._joined(qkv, layer)
             y = k.norm_eight(x, branch, weights.lacks2, *weights.norm2, self.epsilon)
             h = k.product_eight(*y, *layer.fc1, None)
             branch = k.product_eight(*k.gelu_eight(h, weights.fc1[1], self.form), *layer.fc2, None)
@@ -64,7 +70,39 @@ class EightStream:
             x = x.add_(branch)
         return self.end(tokens.replace(x.view(batch, length, width)))
 
+    def _joined(self, qkv: Tensor, layer: EightLayer) -> Tensor:
+        """Eq. 6 to 8."""
+        k = self.kernels
+        if not by_own_kernel(qkv, self.heads):
+            return k.product_eight(*k.eight(attended(qkv, self.heads, k)), *layer.out, None)
+        rows = k.short_eight(qkv, self.heads, layer.factors)
+        ones = torch.ones(len(rows), 1, device=rows.device)
+        return k.product_eight(rows, ones, *layer.out_of_factors, None)
+
 
 def eight_layer(weights: Weights) -> EightLayer:
-    matrices = (weights.qkv[0], weights.out, weights.fc1[0], weights.fc2)
-    return EightLayer(weights, *(Rounded(matrix, scale.T) for matrix, scale in map(rounded, matrices)))
+    factors = LARGEST / (ROOM * largest(weights)).clamp(min=LEAST)
+    return EightLayer(
+        weights,
+        qkv=_rounded(weights.qkv[0]),
+        out=_rounded(weights.out),
+        fc1=_rounded(weights.fc1[0]),
+        fc2=_rounded(weights.fc2),
+        factors=factors,
+        out_of_factors=_rounded(weights.out.float() / factors),
+    )
+
+
+def largest(weights: Weights) -> Tensor:
+    """No value v, and so no mean of values, is larger, each in its place.
+
+    A row of mean 0 and deviation 1 is as long as the root of its width, and a product with it at most that long.
+    """
+    (matrix, bias), (scale, shift) = weights.qkv, weights.norm1
+    of_v, added = matrix.chunk(3)[2].float(), 0.0 if bias is None else bias.chunk(3)[2].float()
+    return len(scale) ** 0.5 * (of_v * scale).norm(dim=1) + (of_v @ shift.float() + added).abs()
+
+
+def _rounded(matrix: Tensor) -> Rounded:
+    rows, scale = rounded(matrix)
+    return Rounded(rows, scale.T)

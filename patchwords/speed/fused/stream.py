@@ -93,10 +93,15 @@ class Stream:
 
 def attended(qkv: Tensor, heads: int, kernels: Kernels) -> Tensor:
     """Eq. 6 and 7 as rows (batch · tokens, width): our own kernel for short and for few sequences, or the library's."""
-    batch, tokens, width = qkv.shape
-    if (tokens <= LONG or batch * heads <= LONELY) and taken(tokens, width // (3 * heads)):
+    if by_own_kernel(qkv, heads):
         return kernels.short(qkv, heads).out.flatten(0, 1)
     return joined(attention(*split(qkv, heads))).flatten(0, 1)
+
+
+def by_own_kernel(qkv: Tensor, heads: int) -> bool:
+    """Whether ours takes these sequences, and is the faster one."""
+    batch, tokens, width = qkv.shape
+    return (tokens <= LONG or batch * heads <= LONELY) and taken(tokens, width // (3 * heads))
 
 
 def layers(blocks: Sequence[Block | WindowBlock], dtype: torch.dtype, lacks: Tensor) -> tuple[list[Weights], Tensor]:

@@ -54,9 +54,9 @@ def _numbers(at, first, tokens, SIZE: tl.constexpr):
 
 @triton.jit
 def _forward(
-    qkv_at, out_at, total_at, scale,
+    qkv_at, out_at, total_at, factors_at, scale,
     TOKENS: tl.constexpr, HEADS: tl.constexpr, WIDTH: tl.constexpr,
-    BLOCKS: tl.constexpr, BLOCK: tl.constexpr, TAIL: tl.constexpr,
+    BLOCKS: tl.constexpr, BLOCK: tl.constexpr, TAIL: tl.constexpr, EIGHT: tl.constexpr,
 ):  # fmt: skip
     """Block after block of queries; all logits of a block are made before the first weight, so no sum is rescaled.
 
@@ -67,7 +67,8 @@ def _forward(
     q_at = qkv_at + image * (TOKENS * 3 * ACROSS) + head * WIDTH
     k_at, v_at = q_at + ACROSS, q_at + 2 * ACROSS
     out_at += image * (TOKENS * ACROSS) + head * WIDTH
-    total_at += tl.program_id(0).to(tl.int64) * TOKENS
+    if not EIGHT:
+        total_at += tl.program_id(0).to(tl.int64) * TOKENS
     PARTS: tl.constexpr = BLOCKS + (TAIL > 0)
     ks = ()
     vs = ()
@@ -94,9 +95,13 @@ def _forward(
             a = tl.exp2(logits[j] * BASE - (high * BASE)[:, None])
             total += tl.sum(a, 1)
             x = tl.dot(a.to(q.dtype), vs[j], x)
-        _store(out_at, x / total[:, None], first, TOKENS, BLOCK, ACROSS, WIDTH)
-        row = first + tl.arange(0, BLOCK)
-        tl.store(total_at + row, high + tl.log(total), mask=row < TOKENS)
+        x /= total[:, None]
+        if EIGHT:
+            x *= tl.load(factors_at + head * WIDTH + tl.arange(0, WIDTH))[None, :]
+        else:  # for the way back
+            row = first + tl.arange(0, BLOCK)
+            tl.store(total_at + row, high + tl.log(total), mask=row < TOKENS)
+        _store(out_at, x, first, TOKENS, BLOCK, ACROSS, WIDTH)
 
 
 @triton.jit
@@ -228,17 +233,29 @@ def _backward_queries(
 
 
 def short(qkv: Tensor, heads: int) -> Attended:
-    assert qkv.is_contiguous()
     batch, tokens, across = qkv.shape
     out = qkv.new_empty(batch, tokens, across // 3)
     total = torch.empty(batch, heads, tokens, dtype=torch.float32, device=qkv.device)
+    _launch_forward(qkv, heads, out, total, None)
+    return Attended(out, total)
+
+
+def short_eight(qkv: Tensor, heads: int, factors: Tensor) -> Tensor:
+    batch, tokens, across = qkv.shape
+    out = torch.empty(batch * tokens, across // 3, dtype=torch.float8_e4m3fn, device=qkv.device)
+    _launch_forward(qkv, heads, out, None, factors)
+    return out
+
+
+def _launch_forward(qkv: Tensor, heads: int, out: Tensor, total: Tensor | None, factors: Tensor | None) -> None:
+    assert qkv.is_contiguous()
+    batch, tokens, _ = qkv.shape
     constants = _constants(qkv, heads)
     shares = triton.cdiv(tokens, BLOCK) if batch * heads <= LONELY else 1
     _forward[(batch * heads, shares)](
-        qkv, out, total, constants["WIDTH"] ** -0.5, **constants, num_warps=4,
+        qkv, out, total, factors, constants["WIDTH"] ** -0.5, **constants, EIGHT=factors is not None, num_warps=4,
         maxnreg=168 if shares == 1 else None,  # of many programs there are three on a multiprocessor
     )  # fmt: skip
-    return Attended(out, total)
 
 
 def short_backward(grad: Tensor, qkv: Tensor, out: Tensor, total: Tensor, heads: int) -> ShortGradients:

@@ -33,6 +33,7 @@ class Kernels:
     gelu_backward: Callable[..., GeluGradients]
     pack: Callable[..., tuple[Tensor, Tensor]]
     short: Callable[..., Attended]
+    short_eight: Callable[..., Tensor]
     short_backward: Callable[..., ShortGradients]
     few: Callable[..., Attended]
     few_backward: Callable[..., FewGradients]
@@ -67,6 +68,7 @@ def plain() -> Kernels:
         gelu_backward=gelu.gelu_backward,
         pack=pack.pack,
         short=short.short,
+        short_eight=short.short_eight,
         short_backward=short.short_backward,
         few=few.few,
         few_backward=few.few_backward,
@@ -116,6 +118,7 @@ def fast() -> Kernels:
         gelu_backward=gelu_triton.gelu_backward,
         pack=pack_triton.pack,
         short=short_triton.short,
+        short_eight=short_triton.short_eight,
         short_backward=short_triton.short_backward,
         few=few_triton.few,
         few_backward=few_triton.few_backward,

@@ -10,10 +10,10 @@ from torch import nn
 
 from patchwords.layers.pool import Mean
 from patchwords.models.names import Config
-from patchwords.speed.fused.eight import EightStream
+from patchwords.speed.fused.eight import EightStream, largest
 from patchwords.speed.fused.embed import fuse_embed
 from patchwords.speed.fused.parts import parts_of
-from patchwords.speed.fused.stream import Stream
+from patchwords.speed.fused.stream import Stream, layers
 from patchwords.speed.gpu import stream as streamed_for_a_gpu
 from patchwords.speed.kernels import table
 
@@ -54,7 +54,8 @@ def test_eight_bits_are_near(
     small_configs: dict[str, Config], randomised: Callable[[nn.Module], nn.Module], activation: str
 ) -> None:
     config = replace(small_configs["plain"], depth=4, width=64, mlp=128, activation=activation)
-    for pooled in (config, replace(config, pool=Mean())):
+    heads_of_64 = replace(config, width=128)
+    for pooled in (config, replace(config, pool=Mean()), heads_of_64):
         model = biased(randomised(pooled.build()).eval())
         images = torch.randn(16, 3, *config.image)
         found, expected = streamed(model, EightStream, torch.float32)(images), model(images)
@@ -84,3 +85,21 @@ def test_pictures_in_single_precision_are_rounded_on_their_way(
     images = torch.randn(3, small_config.channels, *small_config.image)
     found, expected = copied(images), model(images)
     assert 1e-4 < (found - expected).norm() / expected.norm() < 0.05
+
+
+@pytest.mark.parametrize("aimed", [False, True])
+@torch.no_grad()
+def test_no_value_is_larger_than_weights_let_it_be(
+    small_configs: dict[str, Config], randomised: Callable[[nn.Module], nn.Module], aimed: bool
+) -> None:
+    """Nor, by rows that are made for it, much smaller."""
+    block = biased(randomised(replace(small_configs["plain"], width=128, depth=1).build())).encoder.blocks[0]
+    (weights,), _ = layers([block], torch.float32, torch.zeros(128))
+    x = torch.randn(4096, 128)
+    if aimed:
+        x = weights.qkv[0].chunk(3)[2] * weights.norm1[0]
+        x = torch.cat([x, -x])
+    values = block.attention.qkv(block.norm1(x)).chunk(3, -1)[2]
+    share = (values.abs() / largest(weights)).amax(0)
+    assert share.max() <= 1.0
+    assert not aimed or share.min() > 0.9

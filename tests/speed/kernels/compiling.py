@@ -79,6 +79,7 @@ def training(tokens: int, heads: int) -> None:
         gelu_triton.gelu_backward(h.clone(), h, bias, "none")
     qkv = rows(2, tokens, 3 * width)
     out, total = short_triton.short(qkv, heads)
+    short_triton.short_eight(qkv, heads, values)
     short_triton.short_backward(out, qkv, out, total, heads)
     q, kv = rows(2, 2, width), rows(2, tokens, 2 * width)
     out, total = few_triton.few(q, kv, heads)

@@ -1,13 +1,18 @@
 """Attention of short sequences: the plain twins against torch and autograd, Triton's kernels against the twins."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from patchwords.speed.kernels.short import short, short_backward, taken
+from patchwords.speed.kernels.norm import EightRows
+from patchwords.speed.kernels.short import short, short_backward, short_eight, taken
 
 short_triton = pytest.importorskip("patchwords.speed.kernels.short_triton", reason="Triton is not installed")
+
+Same = Callable[[EightRows, EightRows], None]
 
 # batch, tokens, heads, width of a head: whole blocks of 64, a few tokens beside them, a block that is not full
 SEQUENCES = [
@@ -70,6 +75,16 @@ def test_the_kernels_compute_what_the_twins_do(shape: tuple[int, int, int, int],
         assert found.qkv.dtype == dtype
         near(found.qkv, wanted.qkv, tolerance)
         near(found.sums, wanted.sums, tolerance)
+
+
+@pytest.mark.parametrize("shape", SEQUENCES)
+def test_the_output_in_eight_bits(shape: tuple[int, int, int, int], device: torch.device, same_eight: Same) -> None:
+    dtype = next(iter(precisions(device)))
+    qkv, _ = drawn(shape, dtype, device)
+    factors = 20.0 * torch.rand(shape[2] * shape[3], device=device) + 1.0
+    rows, expected = (each(qkv, shape[2], factors) for each in (short_triton.short_eight, short_eight))
+    ones = torch.ones(len(expected), 1, device=device)
+    same_eight(EightRows(rows, ones), EightRows(expected, ones))
 
 
 def test_large_and_small_logits_stay_finite(device: torch.device) -> None:
