@@ -21,7 +21,7 @@ from patchwords.layers.attention import Attention
 from patchwords.layers.mlp import MLP
 from patchwords.layers.residual import StochasticDepth
 from patchwords.speed.fused.attend import Attend
-from patchwords.speed.fused.products import Products
+from patchwords.speed.fused.products import Products, Rows
 from patchwords.speed.kernels.gelu import Form
 from patchwords.speed.kernels.norm import Normed
 from patchwords.speed.kernels.table import Kernels
@@ -67,30 +67,47 @@ Keeps = tuple[Tensor | None, Tensor | None]  # what stochastic depth leaves of t
 Waiting = tuple[Tensor, Tensor | None, Tensor, Tensor]  # what is kept of a norm: its output may be missing
 
 
+class Open(NamedTuple):
+    """Rows whose last sum is not made yet: a stream, the branch to be added, what stochastic depth leaves of that.
+
+    Who reads them makes the sum, in the pass that normalises it. Its gradient is told at the stream alone: who made the
+    branch knows what of it goes there.
+    """
+
+    stream: Tensor
+    branch: Tensor | None = None
+    keep: Tensor | None = None
+
+
 class _Block(torch.autograd.Function):
-    """Rows (rows, width), of sequences or maps of a `shape`, to rows of the same."""
+    """Rows (rows, width), of sequences or maps of a `shape`, to rows of the same: summed, or stream and branch."""
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, how: How, attend: Attend, shape: torch.Size, keeps: Keeps, *parameters: Any
-    ) -> Tensor:
+        ctx: Any, x: Tensor, branch: Tensor | None, left: Tensor | None, how: How, attend: Attend, shape: torch.Size,
+        keeps: Keeps, summed: bool, *parameters: Any,
+    ) -> Any:  # fmt: skip
         products, count = how.products, len(Learned._fields)
         p, biases = working(Learned(*parameters[:count]), how), parameters[count:]
-        first, y = products.norm(x, p.norm1, p.shift1, how.epsilon)
+        first, y = begun(Open(x, branch, left), products, p, how)
         late = _late(p, attend)
         qkv = products.forward(y, p.qkv, p.qkv_bias) if late is None else products.qkv(y, p.qkv, p.qkv_bias)
         qkv = qkv.view(*shape[:-1], -1)
         out, kept = attend.forward(qkv, *biases)
         out = out.reshape(x.shape)
         # No name here for what is not kept: it would keep its memory until the end.
-        done, second, h = ended(x, products.forward(products.rows(out), p.out, _with(p, late)), keeps, p, how)
+        end = ended(first.total, products.forward(products.rows(out), p.out, _with(p, late)), keeps, p, how)
         ctx.how, ctx.attend, ctx.shape, ctx.keeps, ctx.kept = how, attend, shape, keeps, len(kept)
-        ctx.save_for_backward(*waiting(first, how), qkv, out, *waiting(second, how), h, *p, *kept, *biases)
-        return done
+        ctx.save_for_backward(*waiting(first, how), qkv, out, *waiting(end.second, how), end.h, *p, *kept, *biases)
+        if summed:
+            return how.kernels.add(*end.rows)
+        ctx.mark_non_differentiable(end.rows.branch)
+        ctx.set_materialize_grads(False)
+        return end.rows.stream, end.rows.branch
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
+    def backward(ctx: Any, grad: Tensor, *_: None) -> tuple[Any, ...]:
         how, products = ctx.how, ctx.how.products
         x, y1, mean1, inverse1, qkv, out, total, y2, mean2, inverse2, h, *rest = ctx.saved_tensors
         p, rest = Learned(*rest[: len(Learned._fields)]), rest[len(Learned._fields) :]
@@ -112,7 +129,7 @@ class _Block(torch.autograd.Function):
             out=by_out,
             **end.learned,
         )
-        return first.x, None, None, None, None, *found, *back.learned
+        return first.x, None, None, None, None, None, None, None, *found, *back.learned
 
 
 class EndGradients(NamedTuple):
@@ -135,14 +152,29 @@ def woken(kept: Waiting, weight: Tensor, shift: Tensor, how: How) -> Normed:
     return how.kernels.norm(total, weight, shift, how.epsilon) if y is None else Normed(total, y, mean, inverse)
 
 
-def ended(x: Tensor, branch: Tensor, keeps: Keeps, p: Learned, how: How) -> tuple[Tensor, Normed, Tensor | None]:
-    """From the sum of eq. 2 on: the rows behind the block; for the way back the second norm and the hidden layer."""
+def begun(rows: Open, products: Products, p: Learned, how: How) -> tuple[Normed, Rows]:
+    """The sum that was left open, and the first norm."""
+    if rows.branch is None:
+        return products.norm(rows.stream, p.norm1, p.shift1, how.epsilon)
+    return products.add_norm(rows.stream, rows.branch, rows.keep, p.norm1, p.shift1, how.epsilon)
+
+
+class End(NamedTuple):
+    """The rows behind a block; for the way back its second norm, and the hidden layer if that is kept."""
+
+    rows: Open
+    second: Normed
+    h: Tensor | None
+
+
+def ended(x: Tensor, branch: Tensor, keeps: Keeps, p: Learned, how: How) -> End:
+    """From the sum of eq. 2 up to that of eq. 3."""
     products = how.products
     second, y = products.add_norm(x, branch, keeps[0], p.norm2, p.shift2, how.epsilon)  # eq. 2
     h = products.forward(y, p.fc1, None)
     branch = products.forward(products.gelu(h, p.fc1_bias, how.form), p.fc2, p.fc2_bias)
     stream = second.total if how.second == "branch" else second.y
-    return how.kernels.add(stream, branch, keeps[1]), second, None if how.again == "hidden" else h  # eq. 3
+    return End(Open(stream, branch, keeps[1]), second, None if how.again == "hidden" else h)
 
 
 def ended_back(grad: Tensor, kept: Waiting, h: Tensor | None, keeps: Keeps, p: Learned, how: How) -> EndGradients:
@@ -172,27 +204,43 @@ def ended_back(grad: Tensor, kept: Waiting, h: Tensor | None, keeps: Keeps, p: L
     return EndGradients(middle.x, _part(middle.x, keep1), learned)
 
 
-_made: Callable[..., Tensor] = _Block.apply
+_made: Callable[..., Any] = _Block.apply
 
 
-def fused(
-    norms: tuple[nn.LayerNorm, nn.LayerNorm],
-    attention: Attention,
-    mlp: MLP,
-    drop: StochasticDepth,
-    attend: Attend,
-    how: How,
-) -> Callable[..., Tensor]:
-    """The forward of a block of these parts on (batch, …, width), with what attention adds to its logits."""
+@dataclass(frozen=True)
+class FusedBlock:
+    """The forward of a block of these parts on (batch, …, width)."""
 
-    def forward(x: Tensor, *biases: Tensor) -> Tensor:
-        keeps = keep(drop, x), keep(drop, x)
-        rows = x.to(how.dtype).reshape(-1, x.shape[-1]).contiguous()
-        with torch.autocast(x.device.type, enabled=False):
-            rows = _made(rows, how, attend, x.shape, keeps, *parameters(norms, attention, mlp), *biases)
-        return rows.view(x.shape)
+    norms: tuple[nn.LayerNorm, nn.LayerNorm]
+    attention: Attention
+    mlp: MLP
+    drop: StochasticDepth
+    attend: Attend
+    how: How
 
-    return forward
+    def __call__(self, x: Tensor, *biases: Tensor) -> Tensor:
+        """With what attention adds to its logits."""
+        keeps = keep(self.drop, x), keep(self.drop, x)
+        return self._rows(Open(x.to(self.how.dtype).contiguous()), keeps, True, *biases).view(x.shape)
+
+    def after(self, rows: Open) -> Open:
+        """Between sums that are left open."""
+        x = rows.stream
+        keeps = keep(self.drop, x), keep(self.drop, x)
+        stream, branch = self._rows(rows._replace(stream=x.to(self.how.dtype).contiguous()), keeps, False)
+        return Open(stream.view(x.shape), branch.view(x.shape), keeps[1])
+
+    def _rows(self, rows: Open, keeps: Keeps, summed: bool, *biases: Tensor) -> Any:
+        learned = parameters(self.norms, self.attention, self.mlp)
+        with torch.autocast(rows.stream.device.type, enabled=False):
+            return _made(*flat(rows), self.how, self.attend, rows.stream.shape, keeps, summed, *learned, *biases)
+
+
+def flat(rows: Open) -> Open:
+    """As (rows, width)."""
+    width = rows.stream.shape[-1]
+    branch = None if rows.branch is None else rows.branch.view(-1, width)
+    return Open(rows.stream.reshape(-1, width), branch, rows.keep)
 
 
 def parameters(norms: tuple[nn.LayerNorm, nn.LayerNorm], attention: Attention, mlp: MLP) -> Learned:

@@ -1,7 +1,7 @@
 """Gives the parts of a model that can be fused their fused forwards; the others stay as they are."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
@@ -21,7 +21,7 @@ from patchwords.speed.fused.attend import (
     flash_backward,
     flash_forward,
 )
-from patchwords.speed.fused.block import How, Second, fused
+from patchwords.speed.fused.block import FusedBlock, How, Open, Second
 from patchwords.speed.fused.embed import fuse_embed
 from patchwords.speed.fused.last import last
 from patchwords.speed.fused.parts import Parts, fits, fits_eight, form, parts_of
@@ -60,10 +60,11 @@ def fuse(
     for block in fitting:
         attend = attends(block.attention, kernels, device)
         how = How(kernels, dtype, Same(kernels, dtype), block.norm1.eps, form(block.mlp), SECOND[type(block)], again)
-        forward = _forward(block, attend, how)
+        answers = _forward(block, attend, how)
+        learns = answers
         if narrow and block in narrowed:
-            forward = _either(block, _forward(block, attend, replace(how, products=narrow(kernels))), forward)
-        vars(block)["forward"] = forward
+            learns = _forward(block, attend, replace(how, products=narrow(kernels)))
+        vars(block)["forward"] = Either(block, learns, answers)
     for part in module.modules():
         if (parts := parts_of(part)) and parts.blocks:
             fuse_embed(parts.embed, kernels, dtype)
@@ -73,13 +74,26 @@ def fuse(
     return Fused(len(fitting) + windows, len(blocks) + of, len(narrowed))
 
 
-def _forward(block: Layer, attend: Attend, how: How) -> Callable[..., Tensor]:
-    return fused((block.norm1, block.norm2), block.attention, block.mlp, block.drop, attend, how)
+@dataclass(frozen=True)
+class Either:
+    """A block's forward: a model that is judged answers in the precision of the stream."""
+
+    block: Layer
+    learns: FusedBlock
+    answers: FusedBlock
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return self._made()(x)
+
+    def after(self, rows: Open) -> Open:
+        return self._made().after(rows)
+
+    def _made(self) -> FusedBlock:
+        return self.learns if self.block.training else self.answers
 
 
-def _either(block: Layer, learns: Callable[..., Tensor], answers: Callable[..., Tensor]) -> Callable[[Tensor], Tensor]:
-    """A model that is judged answers in the precision of the stream."""
-    return lambda x: learns(x) if block.training else answers(x)
+def _forward(block: Layer, attend: Attend, how: How) -> FusedBlock:
+    return FusedBlock((block.norm1, block.norm2), block.attention, block.mlp, block.drop, attend, how)
 
 
 def _ends(module: nn.Module) -> set[nn.Module]:
@@ -87,13 +101,22 @@ def _ends(module: nn.Module) -> set[nn.Module]:
     return {part for each in module.modules() if isinstance(each, Encoder) for part in each.blocks[-1].modules()}
 
 
-def _read(parts: Parts, ends: Callable[[Tensor], Tensor]) -> Callable[[Tokens], Tensor]:
-    """Eq. 2 to 4 where only the first tokens of the last layer are looked at."""
+def _read(parts: Parts, ends: Callable[[Open], Tensor]) -> Callable[[Tokens], Tensor]:
+    """Eq. 2 to 4 where only the first tokens of the last layer are looked at.
+
+    The sum that ends a block is made by the norm of the next one, unless blocks run again in the backward pass.
+    """
 
     def read(tokens: Tokens) -> Tensor:
-        for layer in range(len(parts.encoder.blocks) - 1):
-            tokens = parts.encoder.step(tokens, layer)
-        return parts.pool(tokens.replace(parts.encoder.norm(ends(tokens.x))))
+        rows, blocks = Open(tokens.x), parts.encoder.blocks[:-1]
+        forwards = [forward for block in blocks if isinstance(forward := vars(block)["forward"], Either)]
+        if len(forwards) == len(blocks):
+            for forward in forwards:
+                rows = forward.after(rows)
+        else:
+            for block in blocks:
+                rows = Open(block(rows.stream))
+        return parts.pool(tokens.replace(parts.encoder.norm(ends(rows))))
 
     return read
 

@@ -12,7 +12,7 @@ from patchwords.layers.merge import Merge
 from patchwords.layers.window import WindowBlock, WindowOffsets
 from patchwords.ops.windows import Grid, counts
 from patchwords.speed.fused.attend import Back, Kept
-from patchwords.speed.fused.block import How, fused
+from patchwords.speed.fused.block import FusedBlock, How
 from patchwords.speed.fused.embed import projected
 from patchwords.speed.fused.norms import fused_norm
 from patchwords.speed.fused.parts import form
@@ -105,7 +105,7 @@ def fused_window(
     assert isinstance(projection, nn.Linear)
     attend = Within(block.window, block.shift, projection, kernels.windowed, kernels.windowed_backward)
     how = How(kernels, dtype, Same(kernels, dtype), block.norm1.eps, form(block.mlp), again=again)
-    made = fused((block.norm1, block.norm2), block.attention, block.mlp, block.drop, attend, how)
+    made = FusedBlock((block.norm1, block.norm2), block.attention, block.mlp, block.drop, attend, how)
     return lambda x: made(x, bias_of(offsets))
 
 

@@ -2,6 +2,8 @@
 
 import copy
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -10,6 +12,7 @@ from torch import Tensor, nn
 from patchwords.models.names import Config
 from patchwords.speed.fused.choose import fuse
 from patchwords.speed.kernels import table
+from patchwords.speed.recompute import recompute
 
 CPU = torch.device("cpu")
 interpreted = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU: kernels are not interpreted")
@@ -57,13 +60,28 @@ def test_the_kernels_take_what_a_model_gives_them(
         assert (mine[name] - gradient).norm() <= 1e-3 * gradient.norm() + 1e-5, name
 
 
+@pytest.mark.parametrize("again", [False, True])
+def test_a_norm_makes_the_sum_before_it_unless_blocks_run_again(small_configs: dict[str, Config], again: bool) -> None:
+    sums = []
+
+    def counted(*given: Any) -> Tensor:
+        sums.append(given)
+        return plain.add(*given)
+
+    plain = table.plain()
+    model = replace(small_configs["plain"], depth=4).build().train()
+    fuse(model, replace(plain, add=counted), torch.float32, CPU)
+    if again:
+        recompute(model)
+    model(torch.randn(2, 3, 32, 24))
+    assert len(sums) == (4 if again else 1)  # what is left is that of the last block
+
+
 @pytest.mark.parametrize("special", [("class",), ("class", "register")])
 @pytest.mark.parametrize("pool", ["class", "mean"])
 def test_stochastic_depth_draws_the_same(
     small_configs: dict[str, Config], randomised: Callable[[nn.Module], nn.Module], pool: str, special: tuple[str, ...]
 ) -> None:
-    from dataclasses import replace
-
     from patchwords.layers.pool import ClassToken, Mean
 
     kind = ClassToken() if pool == "class" else Mean()
