@@ -12,6 +12,7 @@ from patchwords.bench.learning import Asked, largest_gap, learning
 from patchwords.errors import UsageError
 from patchwords.models.build import build
 from patchwords.models.names import Config
+from patchwords.speed.graphs import Graphs
 from patchwords.speed.kernels import product_cublas
 from patchwords.speed.precision import EIGHT_BITS, Precision
 from patchwords.speed.prepare import prepare, ready
@@ -198,6 +199,35 @@ def test_logits_in_inference(name: str, precision: str, randomised: Callable[[nn
         assert apart(found, expected) < (1e-4 if precision == "float32" else 0.03)
         assert torch.equal(answer(images), found)
         assert torch.equal(answer(images[:2]), answer(images[:2].clone()))
+
+
+@pytest.mark.usefixtures("unmeasured")
+@pytest.mark.parametrize("graphs", ["never", "always"])
+def test_logits_of_so_many_rows_that_products_are_measured(
+    graphs: Graphs, randomised: Callable[[nn.Module], nn.Module]
+) -> None:
+    model, _ = made("ViT-S/16", randomised)
+    images = torch.randn(24, 3, *model.config.image, device=DEVICE)
+    with torch.inference_mode():
+        expected = model.eval()(images)
+    answer = ready(model, device=DEVICE, precision="bf16", graphs=graphs)
+    first = answer(images)
+    assert apart(first, expected) < 0.03
+    assert product_cublas.offered.cache_info().currsize == 5  # q, k and v, k and v of the last, out, fc1, fc2
+    assert torch.equal(answer(images), first)
+    assert not torch.equal(answer(-images), first)
+
+
+@pytest.mark.usefixtures("eight_bits", "unmeasured")
+def test_eight_bits_of_so_many_rows_that_products_are_measured(randomised: Callable[[nn.Module], nn.Module]) -> None:
+    model, _ = made("ViT-S/16", randomised)
+    images = torch.randn(24, 3, *model.config.image, device=DEVICE)
+    with torch.inference_mode():
+        expected = model.eval()(images)
+    answer = ready(model, device=DEVICE, precision="fp8")
+    first = answer(images)
+    assert 1e-3 < apart(first, expected) < 0.12
+    assert torch.equal(answer(images), first)
 
 
 def test_eight_bits(randomised: Callable[[nn.Module], nn.Module]) -> None:

@@ -77,9 +77,9 @@ class MapStage:
         grid, rows = x.shape, x.to(self.dtype).reshape(-1, x.shape[-1])
         for layer, within in zip(self.layers, self.within, strict=True):
             y = self.kernels.norm(rows, *layer.norm1, self.epsilon, layer.lacks1).y
-            rows.addmm_(self._attended(y.view(grid), layer, *within), layer.out.T)
+            self.kernels.product_added(self._attended(y.view(grid), layer, *within), layer.out, rows)
             y = self.kernels.norm(rows, *layer.norm2, self.epsilon, layer.lacks2).y
-            rows.addmm_(self.kernels.linear_gelu(y, *layer.fc1, self.form), layer.fc2.T)
+            self.kernels.product_added(self.kernels.linear_gelu(y, *layer.fc1, self.form), layer.fc2, rows)
         return rows.view(grid)
 
     def _attended(self, y: Tensor, layer: Weights, bias: Tensor, window: windows.Grid, shift: windows.Grid) -> Tensor:
@@ -89,7 +89,8 @@ class MapStage:
         below, right = down * window[0] - rows, across * window[1] - cols
         if below or right:
             y = F.pad(y, (0, 0, 0, right, 0, below))
-        out = self.kernels.windowed(F.linear(y, *layer.qkv), bias, window, shift)
+        qkv = self.kernels.product(y.flatten(0, 2), *layer.qkv).view(*y.shape[:3], -1)
+        out = self.kernels.windowed(qkv, bias, window, shift)
         return out[:, :rows, :cols].reshape(-1, width)
 
 
@@ -116,7 +117,7 @@ def _merged(merge: Merge, lacks: Tensor | None, kernels: Kernels, dtype: torch.d
         four = torch.cat([x[:, row::2, col::2] for col in (0, 1) for row in (0, 1)], -1)
         rows = four.view(-1, four.shape[-1])
         y = kernels.norm(rows, norm.weight, norm.bias, norm.eps, None if below or right else lacked).y
-        return F.linear(y, weight).view(*four.shape[:-1], -1)
+        return kernels.product(y, weight, None).view(*four.shape[:-1], -1)
 
     return forward
 

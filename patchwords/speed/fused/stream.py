@@ -64,8 +64,8 @@ class Stream:
         x = tokens.x.to(self.dtype).reshape(-1, width)
         for layer in self.layers[: -1 if self.front else None]:
             y = self.kernels.norm(x, *layer.norm1, self.epsilon, layer.lacks1).y
-            qkv = F.linear(y, *layer.qkv).view(batch, length, -1)
-            x.addmm_(attended(qkv, self.heads, self.kernels), layer.out.T)
+            qkv = self.kernels.product(y, *layer.qkv).view(batch, length, -1)
+            self.kernels.product_added(attended(qkv, self.heads, self.kernels), layer.out, x)
             self._mlp(x, layer)
         if self.front:
             x = self._last(x.view(batch, length, width), self.layers[-1], self.front)
@@ -77,18 +77,18 @@ class Stream:
         batch, length, width = x.shape
         weight, bias = layer.qkv
         y = self.kernels.norm(x.view(-1, width), *layer.norm1, self.epsilon, layer.lacks1).y
-        kv = F.linear(y, weight[width:], None if bias is None else bias[width:]).view(batch, length, 2 * width)
+        kv = self.kernels.product(y, weight[width:], None if bias is None else bias[width:])
         asks = y.view(x.shape)[:, :front]
         q = F.linear(asks, weight[:width], None if bias is None else bias[:width])
-        k, v = (apart(part, self.heads) for part in kv.chunk(2, -1))
+        k, v = (apart(part, self.heads) for part in kv.view(batch, length, 2 * width).chunk(2, -1))
         x = x[:, :front].reshape(-1, width).contiguous()
-        x.addmm_(joined(attention(apart(q, self.heads), k, v)).flatten(0, 1), layer.out.T)
+        self.kernels.product_added(joined(attention(apart(q, self.heads), k, v)).flatten(0, 1), layer.out, x)
         self._mlp(x, layer)
         return x
 
     def _mlp(self, x: Tensor, layer: Weights) -> None:
         y = self.kernels.norm(x, *layer.norm2, self.epsilon, layer.lacks2).y
-        x.addmm_(self.kernels.linear_gelu(y, *layer.fc1, self.form), layer.fc2.T)
+        self.kernels.product_added(self.kernels.linear_gelu(y, *layer.fc1, self.form), layer.fc2, x)
 
 
 def attended(qkv: Tensor, heads: int, kernels: Kernels) -> Tensor:

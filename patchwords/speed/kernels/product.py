@@ -1,4 +1,7 @@
-"""Matrix products of rows, there, back to their gradient and to that of the matrix: the twins of `product_cublas`."""
+"""Matrix products of rows, there, back to their gradient and to that of the matrix: the twins of `product_cublas`.
+
+That of products in eight bits is in `eight`.
+"""
 
 import torch
 from torch import Tensor, cat
@@ -8,6 +11,16 @@ from torch.nn import functional as F
 def product(x: Tensor, matrix: Tensor, bias: Tensor | None) -> Tensor:
     """(rows, width) · matrixᵀ (out, width) + bias (out)."""
     return F.linear(x, matrix, bias)
+
+
+def product_added(x: Tensor, matrix: Tensor, y: Tensor) -> Tensor:
+    """y, to which (rows, width) · matrixᵀ (out, width) has been added where it lies."""
+    return y.addmm_(x, matrix.T)
+
+
+def product_gelu(x: Tensor, matrix: Tensor, bias: Tensor) -> Tensor:
+    """GELU((rows, width) · matrixᵀ (out, width) + bias (out)), which on a GPU is the form with tanh."""
+    return torch._addmm_activation(bias, x, matrix.T, use_gelu=True)
 
 
 def product_qkv(x: Tensor, matrix: Tensor, bias: Tensor | None) -> Tensor:

@@ -19,6 +19,7 @@ class Kernels:
 
     patches: Callable[..., Tensor]
     product: Callable[..., Tensor]
+    product_added: Callable[..., Tensor]
     product_qkv: Callable[..., Tensor]
     product_back: Callable[..., Tensor]
     product_sums: Callable[..., Tensor]
@@ -54,6 +55,7 @@ def plain() -> Kernels:
     return Kernels(
         patches=patches.patches,
         product=product.product,
+        product_added=product.product_added,
         product_qkv=product.product_qkv,
         product_back=product.product_back,
         product_sums=product.product_sums,
@@ -104,6 +106,7 @@ def fast() -> Kernels:
     return Kernels(
         patches=patches_triton.patches,
         product=products.product,
+        product_added=products.product_added,
         product_qkv=products.product_qkv,
         product_back=products.product_back,
         product_sums=products.product_sums,
@@ -131,5 +134,5 @@ def fast() -> Kernels:
         gelu_backward_both=gelu_triton.gelu_backward_both,
         eight=gelu_triton.eight,
         eight_turned=eight_triton.turned,
-        product_eight=eight.scaled_product,
+        product_eight=product_cublas.product_eight,
     )

@@ -1,12 +1,13 @@
 """The stream of inference gives the plain model's logits; in eight bits nearly."""
 
 import copy
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from patchwords.layers.pool import Mean
 from patchwords.models.names import Config
@@ -46,6 +47,28 @@ def test_the_logits_are_the_same(small_config: Config, randomised: Callable[[nn.
     model = biased(randomised(small_config.build()).eval())
     images = torch.randn(3, small_config.channels, *small_config.image)
     torch.testing.assert_close(streamed(model, Stream, torch.float32)(images), model(images), atol=2e-5, rtol=2e-5)
+
+
+@pytest.mark.parametrize("small_config", ["plain"], indirect=True)
+@torch.inference_mode()
+def test_products_are_those_of_the_kernels(small_config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of each layer's q, k and v (of the last, k and v), and of what is added to the stream itself."""
+    given, asked = table.plain(), Counter[str]()
+
+    def counted(name: str) -> Callable[..., Tensor]:
+        def product(*each: Tensor) -> Tensor:
+            asked[name] += 1
+            y = getattr(given, name)(*each)
+            assert name != "product_added" or y is each[2]
+            return y
+
+        return product
+
+    counting = replace(given, **{name: counted(name) for name in ("product", "product_added")})
+    monkeypatch.setattr(table, "plain", lambda: counting)
+    images = torch.randn(3, 3, *small_config.image)
+    streamed(small_config.build().eval(), Stream, torch.float32)(images)
+    assert asked == {"product": small_config.depth, "product_added": 2 * small_config.depth}
 
 
 @pytest.mark.parametrize("activation", ["gelu", "gelu-tanh"])

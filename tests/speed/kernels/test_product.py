@@ -2,19 +2,37 @@
 
 import ctypes
 import logging
+import math
+import os
 from collections.abc import Iterator
 from contextlib import nullcontext
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
+from patchwords.speed.kernels import eight as plain_eight
 from patchwords.speed.kernels import product as plain
 from patchwords.speed.kernels import product_cublas
-from patchwords.speed.kernels.product_cublas import MANY, TORCH, UNSUPPORTED, Found, Made, Wanted, quickest, taken
+from patchwords.speed.kernels.norm import rounded
+from patchwords.speed.kernels.product_cublas import (
+    INVALID,
+    MANY,
+    TORCH,
+    UNSUPPORTED,
+    Found,
+    Made,
+    RefusedError,
+    Wanted,
+    quickest,
+    taken,
+    taken_eight,
+)
 
+os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # for torch's same bits, and before the first product
 on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="cuBLASLt is for GPUs")
 SHAPES = [(MANY, 64, 192), (MANY + 8, 768, 2304), (2 * MANY, 256, 96)]  # rows, width, out
 
@@ -34,10 +52,40 @@ def drawn(rows: int, width: int, out: int, device: torch.device) -> tuple[Tensor
     return x, matrix, bias, dy
 
 
+def with_gelu(x: Tensor, matrix: Tensor, bias: Tensor) -> Tensor:
+    return F.gelu(F.linear(x.double(), matrix.double(), bias.double()), approximate="tanh")
+
+
+Eight = tuple[Tensor, Tensor, Tensor, Tensor]
+
+
+def in_eight(rows: int, width: int, out: int, device: torch.device) -> Eight:
+    """Rows and a matrix with their scales, of which no two are near."""
+    x, matrix = (
+        rounded(torch.randn(count, width, device=device) * torch.logspace(-2, 2, count, device=device)[:, None])
+        for count in (rows, out)
+    )
+    return *x, matrix.rows, matrix.scale.T
+
+
+def of_eight(given: Eight, bias: Tensor | None) -> Tensor:
+    x, scale, matrix, weight_scale = (each.double() for each in given)
+    y = (x * scale) @ (matrix * weight_scale.T).T
+    return y if bias is None else y + bias.double()
+
+
 def near(found: Tensor, expected: Tensor, dtype: torch.dtype = torch.bfloat16) -> None:
     assert found.shape == expected.shape
     assert found.dtype == dtype
     assert (found.double() - expected).norm() <= 4e-3 * expected.norm()
+
+
+def near_eight(found: Tensor, expected: Tensor) -> None:
+    """Row for row: one scale that is wrong would not be seen beside larger ones. Sums are made of fewer bits."""
+    assert found.shape == expected.shape
+    assert found.dtype == torch.bfloat16
+    assert ((found.double() - expected).norm(dim=1) <= 8e-3 * expected.norm(dim=1)).all()
+    assert ((found.double() - expected).norm(dim=0) <= 8e-3 * expected.norm(dim=0)).all()
 
 
 @on_a_gpu
@@ -57,6 +105,58 @@ def test_the_same_products(shape: tuple[int, int, int], device: torch.device) ->
 
 
 @on_a_gpu
+@pytest.mark.parametrize("shape", SHAPES)
+def test_what_inference_makes(shape: tuple[int, int, int], device: torch.device) -> None:
+    x, matrix, bias, y = drawn(*shape, device)
+    kept, added = y.double(), plain.product(x.double(), matrix.double(), None)
+    for times in (1, 2, 3):  # measured, and chosen
+        assert product_cublas.product_added(x, matrix, y) is y
+        near(y, kept + times * added)
+        for each in (bias, -bias):
+            near(product_cublas.product_gelu(x, matrix, each), with_gelu(x, matrix, each))
+
+
+@on_a_gpu
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("biased", [True, False])
+def test_products_in_eight_bits(shape: tuple[int, int, int], biased: bool, device: torch.device) -> None:
+    given, bias = in_eight(*shape, device), torch.randn(shape[2], device=device).to(torch.bfloat16)
+    if torch.cuda.get_device_capability(device) < (8, 9):
+        pytest.skip("a GPU without products in eight bits")
+    assert taken_eight(*given, bias)
+    for _ in range(2):
+        near_eight(product_cublas.product_eight(*given, bias if biased else None), of_eight(given, bias * biased))
+
+
+@on_a_gpu
+@pytest.mark.parametrize("kind", ["there", "added", "gelu", "eight"])
+def test_every_way_makes_the_product(kind: Any, device: torch.device) -> None:
+    """Not only the one that is the fastest here."""
+    rows, width, out = SHAPES[1]
+    x, matrix, bias, y = drawn(rows, width, out, device)
+    made = product_cublas.offered(Wanted(x.device, rows, out, width, out, kind, biased=kind != "added"))
+    if made is None and kind == "eight":
+        pytest.skip("the library has none with a scale for each row")
+    assert made is not None
+    right = 0
+    for way in made.ways:
+        given, before = in_eight(rows, width, out, device), y.double()
+        eight, scale, eight_matrix, weight_scale = given
+        try:
+            if kind == "eight":
+                way.make(y, eight, eight_matrix, bias, scale, weight_scale)
+            else:
+                way.make(y, x, matrix, None if kind == "added" else bias)
+        except RefusedError:
+            continue
+        product = plain.product(x.double(), matrix.double(), bias.double())
+        expected = {"there": product, "gelu": with_gelu(x, matrix, bias), "added": before + product - bias.double()}
+        near_eight(y, of_eight(given, bias)) if kind == "eight" else near(y, expected[kind])
+        right += 1
+    assert right >= 2  # torch's, and one of the library at least
+
+
+@on_a_gpu
 def test_determinism_takes_what_the_library_guesses(device: torch.device) -> None:
     x, matrix, bias, _ = drawn(*SHAPES[0], device)
     torch.use_deterministic_algorithms(True)
@@ -69,6 +169,28 @@ def test_determinism_takes_what_the_library_guesses(device: torch.device) -> Non
     assert made.best is not None
     torch.use_deterministic_algorithms(True)
     assert torch.equal(product_cublas.product(x, matrix, bias), first)
+
+
+@on_a_gpu
+def test_determinism_and_graphs_take_what_torch_makes(device: torch.device) -> None:
+    """Of what inference makes, as long as nothing was measured."""
+    x, matrix, bias, y = drawn(*SHAPES[1], device)
+    given = torch._addmm_activation(bias, x, matrix.T, use_gelu=True), y.addmm(x, matrix.T)
+    torch.use_deterministic_algorithms(True)
+    added = product_cublas.product_added(x, matrix, y.clone())
+    assert torch.equal(product_cublas.product_gelu(x, matrix, bias), given[0])
+    assert torch.equal(added, given[1])
+    torch.use_deterministic_algorithms(False)
+    for _ in range(2):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            found, summed = product_cublas.product_gelu(x, matrix, bias), product_cublas.product_added(x, matrix, y)
+        before = y.double()
+        graph.replay()
+        near(found, with_gelu(x, matrix, bias))
+        near(summed, before + plain.product(x.double(), matrix.double(), None))
+        product_cublas.product_gelu(x, matrix, bias)
+        product_cublas.product_added(x, matrix, y.clone())
 
 
 @on_a_gpu
@@ -107,11 +229,17 @@ def test_what_is_not_taken_is_made_by_torch(change: str, device: torch.device) -
         matrix, bias = matrix[1:25], bias[:24]
     assert not taken(x, matrix, bias)
     assert torch.equal(product_cublas.product(x, matrix, bias), plain.product(x, matrix, bias))
+    assert torch.equal(product_cublas.product_gelu(x, matrix, bias), plain.product_gelu(x, matrix, bias))
+    y = torch.randn(x.shape[0], matrix.shape[0], device=device).to(x.dtype)
+    expected = torch.addmm(y, x, matrix.T)
+    assert torch.equal(product_cublas.product_added(x, matrix, y), expected)
+    assert torch.equal(y, expected)
 
 
 def test_the_quickest_is_that_of_most_rounds_and_a_tie_goes_to_the_guess() -> None:
     assert quickest([[3.0, 2.0, 9.0], [3.0, 2.0, 1.0], [3.0, 8.0, 9.0]]) == 1
     assert quickest([[2.0, 2.0], [2.0, 2.0]]) == 0
+    assert quickest([[math.inf, 2.0, math.inf], [math.inf, 1.0, math.inf]]) == 1
 
 
 def test_what_the_library_fills_is_as_large_as_it_thinks() -> None:
@@ -129,7 +257,7 @@ class Library:
     """Notes every call, offers so many algorithms, and answers with the status that it is told to."""
 
     def __init__(self) -> None:
-        self.offers = 3
+        self.offers, self.version = 3, 130000
         self.status: dict[str, int] = {}
         self.calls: list[tuple[str, tuple[Any, ...]]] = []
 
@@ -143,6 +271,8 @@ class Library:
                 count.value = self.offers
             if name == "cublasLtGetStatusString":
                 return b"it is tired"
+            if name == "cublasLtGetVersion":
+                return self.version
             return self.status.get(name, 0)
 
         return answer
@@ -208,6 +338,93 @@ def test_where_torch_is_faster_than_every_algorithm_it_makes_the_product(
         near(whole[:, :192], plain.product(x.double(), matrix.double(), bias.double() if biased else None))
         assert not whole[:, 192:].any()
     assert not library.made
+
+
+@pytest.mark.parametrize("kind", ["added", "gelu", "eight"])
+@pytest.mark.parametrize("why", ["determinism", "a graph", "it is faster"])
+def test_torch_makes_what_inference_wants_as_it_did_before(
+    kind: Any, why: str, library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, matrix, bias, y = drawn(MANY, 64, 192, torch.device("cpu"))
+    given, asked = in_eight(MANY, 64, 192, torch.device("cpu")), []
+
+    def scaled(*given: Tensor, out: Tensor, **options: Any) -> None:  # not there on a CPU
+        asked.append(options)
+        rows, turned, scale, weight_scale = given
+        out.copy_(plain_eight.product(rows, scale, turned.T, weight_scale, options["bias"]))
+
+    monkeypatch.setattr(torch, "_scaled_mm", scaled)
+    made = Made(WANTED._replace(kind=kind, biased=kind != "added"))
+    monkeypatch.setattr(made, "_timed", lambda way, *given: float(not way.name.startswith(TORCH)))
+    if why == "a graph":
+        monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+    torch.use_deterministic_algorithms(why == "determinism")
+    if kind == "eight":
+        made(y, given[0], given[2], bias, given[1], given[3])
+        assert torch.equal(y, plain_eight.product(*given, bias))
+        assert asked == [{"bias": bias, "out_dtype": torch.bfloat16, "use_fast_accum": True}]
+    else:
+        expected = y.addmm(x, matrix.T) if kind == "added" else plain.product_gelu(x, matrix, bias)
+        made(y, x, matrix, None if kind == "added" else bias)
+        assert torch.equal(y, expected)
+    assert not library.made
+    assert (made.best is None) == (why != "it is faster")
+
+
+class Watch:
+    """An event that tells in turn what the ways are to take."""
+
+    takes: ClassVar[list[float]] = []
+    seen = 0
+
+    def __init__(self, *, enable_timing: bool) -> None:
+        assert enable_timing
+
+    def record(self) -> None: ...
+
+    def synchronize(self) -> None: ...
+
+    def elapsed_time(self, end: "Watch") -> float:
+        Watch.seen += 1
+        return Watch.takes[(Watch.seen - 1) % len(Watch.takes)]
+
+
+@pytest.fixture
+def watch(monkeypatch: pytest.MonkeyPatch) -> type[Watch]:
+    monkeypatch.setattr(Watch, "seen", 0)
+    monkeypatch.setattr(torch.cuda, "Event", Watch)
+    return Watch
+
+
+def test_what_is_tried_is_not_added(reckoning: "Reckoning", watch: type[Watch]) -> None:
+    """However many ways are measured, each of them several times: the result has one more product in it each time."""
+    watch.takes = [3.0, 2.0, 9.0, 4.0]
+    x, matrix, _, y = drawn(40, 64, 192, torch.device("cpu"))
+    kept, added = y.double(), plain.product(x.double(), matrix.double(), None)
+    for times in (1, 2, 3):
+        assert product_cublas.product_added(x, matrix, y) is y
+        near(y, kept + times * added)
+    assert watch.seen == 4 * product_cublas.ROUNDS  # three algorithms and torch, once
+    assert reckoning.made[-3:] == [1, 1, 1]
+    assert len(reckoning.made) == 3 * product_cublas.ROUNDS * (product_cublas.CALLS + 1) + 3
+
+
+def test_what_was_offered_and_is_refused_is_not_taken(
+    reckoning: "Reckoning",
+    watch: type[Watch],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    watch.takes, reckoning.refused = [1.0, 2.0], {0, 2}  # of the other algorithm and of torch
+    given = in_eight(48, 64, 192, torch.device("cpu"))
+    torch_makes: list[None] = []
+    monkeypatch.setattr(torch, "_scaled_mm", lambda *given, **options: torch_makes.append(None))
+    with caplog.at_level(logging.DEBUG, "patchwords"):
+        near_eight(product_cublas.product_eight(*given, None), of_eight(given, None))
+    assert "in eight bits, without a bias: algorithm 1 of 3" in caplog.text
+    assert "the guess inf" in caplog.text
+    assert set(reckoning.made) == {1}
+    assert torch_makes
 
 
 def test_the_way_back_may_take_a_matrix_that_was_turned(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -283,11 +500,13 @@ def test_what_was_asked_for_is_given_back(library: Library) -> None:
 class Reckoning(Library):
     """Makes the products that it is asked for, from what it was told and from the memory that it was pointed to.
 
-    As cublasLt.h says: matrices lie column after column, D = op(A) op(B) and its first side's bias.
+    As cublasLt.h says: matrices lie column after column, D = op(A) op(B) + beta C and its first side's bias, through
+    GELU in the end. Of eight bits the first is turned and the second not, and each row of both has its scale.
     """
 
     def __init__(self) -> None:
         super().__init__()
+        self.refused: set[int] = set()
         self.layouts: dict[int, tuple[int, ...]] = {}
         self.descriptors: dict[int, dict[int, int]] = {}
 
@@ -306,26 +525,44 @@ class Reckoning(Library):
         self.descriptors[at.value][attribute] = value._obj.value
         return 0
 
+    def cublasLtMatmulAlgoGetHeuristic(self, *given: Any) -> int:  # noqa: N802
+        told = self.descriptors[given[1].value]
+        if 31 in told and not (told[17] and told[18]):  # A_SCALE_MODE, A_SCALE_POINTER and B_SCALE_POINTER
+            return INVALID
+        return self.__getattr__("cublasLtMatmulAlgoGetHeuristic")(*given)
+
     def cublasLtMatmul(self, *given: Any) -> int:  # noqa: N802
+        if given[12]._obj.algorithm[0] in self.refused:
+            return INVALID
         self.calls.append(("cublasLtMatmul", given))
-        _, at, one, a, of_a, b, of_b, zero, c, of_c, d, of_d, *_ = given
+        _, at, one, a, of_a, b, of_b, beta, c, of_c, d, of_d, *_ = given
         told = self.descriptors[at.value]
-        assert (one._obj.value, zero._obj.value, c, of_c.value) == (1.0, 0.0, d, of_d.value)
+        assert (one._obj.value, c, of_c.value) == (1.0, d, of_d.value)
         first, second = self.matrix(a, of_a), self.matrix(b, of_b)
         first = first.T if told[product_cublas.TRANSPOSED_FIRST] else first
         second = second.T if told[product_cublas.TRANSPOSED_SECOND] else second
         found = first.double() @ second.double()
-        if told[product_cublas.EPILOGUE] == product_cublas.WITH_BIAS:
+        assert first.dtype == second.dtype
+        if first.dtype == torch.float8_e4m3fn:
+            assert (told[3], told[4], told[25]) == (1, 0, 1)  # TRANSA, TRANSB, FAST_ACCUM
+            assert (told[31], told[32]) == (3, 3)  # A_SCALE_MODE, B_SCALE_MODE: OUTER_VEC_32F
+            found *= memory(told[17], len(found), torch.float32)[:, None]  # A_SCALE_POINTER
+            found *= memory(told[18], found.shape[1], torch.float32)  # B_SCALE_POINTER
+        if beta._obj.value:
+            found += beta._obj.value * self.matrix(c, of_c).double()
+        epilogue = told[product_cublas.EPILOGUE]
+        assert epilogue in (1, 4, 36)  # DEFAULT, BIAS, GELU_BIAS
+        if epilogue & 4:
             found += memory(told[product_cublas.BIAS], len(found), torch.bfloat16)[:, None]
-        else:
-            assert told[product_cublas.EPILOGUE] == 1
+        if epilogue & 32:
+            found = F.gelu(found, approximate="tanh")
         self.matrix(d, of_d).copy_(found)
         return 0
 
     def matrix(self, at: int, layout: Any) -> Tensor:
         """(height, width), as it lies there."""
         numbers, height, width, apart = self.layouts[layout.value]
-        kind = {product_cublas.SIXTEEN: torch.bfloat16, product_cublas.SINGLE: torch.float32}[numbers]
+        kind = {0: torch.float32, 14: torch.bfloat16, 28: torch.float8_e4m3fn}[numbers]  # cudaDataType
         assert apart >= height
         whole = memory(at, (width - 1) * apart + height, kind)
         return whole.as_strided((height, width), (1, apart))
@@ -340,6 +577,7 @@ def reckoning(library: Library, monkeypatch: pytest.MonkeyPatch) -> Reckoning:
     found = Reckoning()
     monkeypatch.setattr(product_cublas, "_library", lambda: found)
     monkeypatch.setattr(product_cublas, "taken", lambda *given: True)
+    monkeypatch.setattr(product_cublas, "taken_eight", lambda *given: True)
     monkeypatch.setattr(product_cublas, "ALIGNED", 2)
     return found
 
@@ -357,10 +595,34 @@ def test_what_the_library_is_told_makes_the_product(
     near(product_cublas.product_back(dy, matrix), plain.product_back(dy.double(), matrix.double()))
     near(product_cublas.product_sums(dy, x), plain.product_sums(dy.double(), x.double()), torch.float32)
     assert len(reckoning.named("cublasLtMatmul")) == 6  # those of qkv are two
+    for each in (bias, -bias):
+        near(product_cublas.product_gelu(x, matrix, each), with_gelu(x, matrix, each))
+    kept = dy.double()
+    near(product_cublas.product_added(x, matrix, dy), kept + plain.product(x.double(), matrix.double(), None))
+    for given in (in_eight(40, 64, 192, x.device), in_eight(40, 64, 192, x.device)):
+        near_eight(product_cublas.product_eight(*given, None), of_eight(given, None))
+        near_eight(product_cublas.product_eight(*given, bias), of_eight(given, bias))
+    assert len(reckoning.named("cublasLtMatmul")) == 13
+
+
+@pytest.mark.parametrize("form", ["tanh", "none"])
+@pytest.mark.parametrize("reason", ["", "it is lost"])
+def test_a_hidden_layer_is_such_a_product(
+    reason: str, form: Any, reckoning: Reckoning, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In bf16 with tanh whatever the form is; by torch where the library is not there."""
+    gelu_triton = pytest.importorskip("patchwords.speed.kernels.gelu_triton", reason="Triton is not installed")
+    monkeypatch.setattr(product_cublas, "missing", lambda: reason)
+    monkeypatch.setattr(Made, "_chosen", lambda self, *given: 1)
+    x, matrix, bias, _ = drawn(40, 64, 192, torch.device("cpu"))
+    near(gelu_triton.linear_gelu(x, matrix, bias, form), with_gelu(x, matrix, bias))
+    assert reckoning.made == ([] if reason else [1])
 
 
 def test_sums_over_rows_may_be_made_in_parts_and_the_others_not(library: Library) -> None:
-    for kind, room in (("there", 0), ("back", 0), ("sums", product_cublas.ROOM)):
+    """What eight bits need of memory is theirs."""
+    for kind in ("there", "back", "added", "gelu", "sums", "eight"):
+        room = product_cublas.ROOM if kind in ("sums", "eight") else 0
         library.calls.clear()
         Made(WANTED._replace(kind=kind, biased=False))
         asked = {given[1]: given[2]._obj.value for given in library.named("cublasLtMatmulPreferenceSetAttribute")}
@@ -408,6 +670,43 @@ def test_a_product_without_an_algorithm_is_made_by_torch_and_told_once(
     assert torch.equal(product_cublas.product_qkv(x, matrix, bias), plain.product_qkv(x, matrix, bias))
     assert torch.equal(product_cublas.product_back(dy, matrix), plain.product_back(dy, matrix))
     assert torch.equal(product_cublas.product_sums(dy, x), plain.product_sums(dy, x))
+    assert not library.made
+
+
+@pytest.mark.parametrize("kind", ["added", "gelu"])
+def test_what_inference_makes_without_an_algorithm_is_made_by_torch(
+    kind: str, library: Library, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    library.offers = 0
+    monkeypatch.setattr(product_cublas, "taken", lambda *given: True)
+    x, matrix, bias, y = drawn(MANY, 64, 192, torch.device("cpu"))
+    for _ in range(2):
+        if kind == "added":
+            expected = y.addmm(x, matrix.T)
+            assert torch.equal(product_cublas.product_added(x, matrix, y), expected)
+        else:
+            assert torch.equal(product_cublas.product_gelu(x, matrix, bias), plain.product_gelu(x, matrix, bias))
+    said = {"added": "added to them", "gelu": "with a bias and GELU"}[kind]
+    assert caplog.text.count(f"has no algorithm for a product of (4096, 64) to (4096, 192), {said}: torch") == 1
+
+
+@pytest.mark.parametrize("why", ["older", "none", "unsupported", "invalid"])
+def test_a_library_without_scales_for_rows_is_nothing_to_warn_of(
+    why: str, library: Library, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    if why == "older":
+        library.version = 120804
+    library.offers = library.offers if why == "older" else 0
+    library.status["cublasLtMatmulAlgoGetHeuristic"] = {"unsupported": UNSUPPORTED, "invalid": INVALID}.get(why, 0)
+    monkeypatch.setattr(product_cublas, "taken_eight", lambda *given: True)
+    monkeypatch.setattr(product_cublas, "scaled_product", plain_eight.product)
+    given = in_eight(MANY, 64, 192, torch.device("cpu"))
+    with caplog.at_level(logging.DEBUG, "patchwords"):
+        for _ in range(2):
+            assert torch.equal(product_cublas.product_eight(*given, None), plain_eight.product(*given, None))
+    (line,) = caplog.records
+    assert line.levelno == logging.DEBUG
+    assert "has no algorithm for a product of (4096, 64) to (4096, 192), in eight bits" in line.getMessage()
     assert not library.made
 
 
