@@ -207,7 +207,7 @@ def test_logits_of_so_many_rows_that_products_are_measured(
     graphs: Graphs, randomised: Callable[[nn.Module], nn.Module]
 ) -> None:
     model, _ = made("ViT-S/16", randomised)
-    images = torch.randn(24, 3, *model.config.image, device=DEVICE)
+    images = torch.randn(96, 3, *model.config.image, device=DEVICE)
     with torch.inference_mode():
         expected = model.eval()(images)
     answer = ready(model, device=DEVICE, precision="bf16", graphs=graphs)
@@ -221,7 +221,7 @@ def test_logits_of_so_many_rows_that_products_are_measured(
 @pytest.mark.usefixtures("eight_bits", "unmeasured")
 def test_eight_bits_of_so_many_rows_that_products_are_measured(randomised: Callable[[nn.Module], nn.Module]) -> None:
     model, _ = made("ViT-S/16", randomised)
-    images = torch.randn(24, 3, *model.config.image, device=DEVICE)
+    images = torch.randn(96, 3, *model.config.image, device=DEVICE)
     with torch.inference_mode():
         expected = model.eval()(images)
     answer = ready(model, device=DEVICE, precision="fp8")

@@ -31,6 +31,7 @@ from patchwords.speed.kernels.eight import scaled_product
 logger = logging.getLogger("patchwords")
 
 MANY = 4096  # rows: of fewer, a product is over before it matters how it is made
+CROWD = 16384  # rows of pictures that somebody asks about: fewer come in ever other numbers, and each would be measured
 MOST = 16  # algorithms that are asked for
 CALLS, ROUNDS = 3, 3  # of a way that is measured
 ALIGNED = 256  # bytes: where the library may assume that a matrix begins
@@ -153,7 +154,7 @@ def taken(x: Tensor, matrix: Tensor, besides: Tensor | None) -> bool:
     """Whether there are many rows on a GPU, all in bf16 and as the library wants it to lie."""
     return (
         x.is_cuda
-        and x.shape[0] >= MANY
+        and enough(x.shape[0])
         and all(side % 8 == 0 for side in (*x.shape, *matrix.shape))
         and all(_lies(each, torch.bfloat16) for each in (x, matrix, besides))
     )
@@ -163,13 +164,18 @@ def taken_eight(x: Tensor, scale: Tensor, matrix: Tensor, weight_scale: Tensor, 
     """The same for rows and a matrix in eight bits, with their scales."""
     return (
         x.is_cuda
-        and x.shape[0] >= MANY
+        and enough(x.shape[0])
         and not missing()
         and all(side % 16 == 0 for side in matrix.shape)
         and all(_lies(each, torch.float8_e4m3fn) for each in (x, matrix))
         and all(_lies(each, torch.float32) for each in (scale, weight_scale))
         and _lies(bias, torch.bfloat16)
     )
+
+
+def enough(rows: int) -> bool:
+    """Whether it is worth measuring how a product of so many is made."""
+    return rows >= (CROWD if torch.is_inference_mode_enabled() else MANY)
 
 
 def _lies(each: Tensor | None, dtype: torch.dtype) -> bool:

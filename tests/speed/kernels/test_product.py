@@ -27,6 +27,7 @@ from patchwords.speed.kernels.product_cublas import (
     Made,
     RefusedError,
     Wanted,
+    enough,
     quickest,
     taken,
     taken_eight,
@@ -721,3 +722,12 @@ def test_a_library_that_fails_ends_the_work(name: str, library: Library) -> None
 @pytest.mark.skipif(torch.version.cuda is not None, reason="this torch has the library")
 def test_a_torch_without_cuda_says_what_is_missing() -> None:
     assert product_cublas.missing() == "cuBLASLt is not there: this torch is built without CUDA"
+
+
+def test_who_answers_measures_products_of_many_pictures_alone() -> None:
+    """A service is asked about other numbers of pictures each time."""
+    assert enough(MANY)
+    assert not enough(MANY - 1)
+    with torch.inference_mode():
+        assert not enough(64 * 197)
+        assert enough(128 * 197)
