@@ -1,7 +1,4 @@
-"""Matrix products of rows, there, back to their gradient and to that of the matrix: the twins of `product_cublas`.
-
-That of products in eight bits is in `eight`.
-"""
+"""Matrix products of rows, there, back to their gradient and to that of the matrix: the twins of `product_cublas`."""
 
 import torch
 from torch import Tensor, cat

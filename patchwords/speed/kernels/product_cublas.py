@@ -3,20 +3,18 @@
 The library says which algorithms fit and guesses an order. For products of very many rows the guess costs up to a fifth
 of the time on an H200, so the first product of a shape measures them all, and torch's product beside them. Another run
 may so choose another one, whose last bits are others: where determinism is asked for, and while a graph is recorded,
-the guess is taken, or torch's product where one is added, has GELU or is in eight bits. Sums over rows may be made in
-parts, side by side, which need memory of their own and are added up in one order: none of the algorithms adds with
-atomics.
+the guess is taken, or torch's product where one is added or has GELU. Only sums over rows are made in parts, side by
+side, which need memory of their own and are added up in one order: none of the algorithms adds with atomics.
 
 cuBLASLt thinks in columns: what lies here as (rows, width) is its matrix (width, rows).
 """
 
 import ctypes
 import logging
-import math
 import statistics
 import weakref
 from collections.abc import Callable
-from ctypes import POINTER, byref, c_float, c_int, c_int8, c_int64, c_size_t, c_uint32, c_uint64, c_void_p, sizeof
+from ctypes import POINTER, byref, c_float, c_int, c_int64, c_size_t, c_uint32, c_uint64, c_void_p, sizeof
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from threading import Lock
@@ -26,7 +24,6 @@ import torch
 from torch import Tensor
 
 from patchwords.speed.kernels import product as plain
-from patchwords.speed.kernels.eight import scaled_product
 
 logger = logging.getLogger("patchwords")
 
@@ -40,19 +37,14 @@ ONE, ZERO = c_float(1.0), c_float(0.0)
 TORCH = "torch"  # begins the names of its ways
 
 # From cublasLt.h; the same in CUDA 12 and 13.
-SINGLE, SIXTEEN, EIGHT = 0, 14, 28  # cudaDataType: CUDA_R_32F, CUDA_R_16BF and CUDA_R_8F_E4M3
+SINGLE, SIXTEEN = 0, 14  # cudaDataType: CUDA_R_32F and CUDA_R_16BF
 SUMS_IN_SINGLE = 68  # CUBLAS_COMPUTE_32F
 # CUBLASLT_MATMUL_DESC_…: TRANSA, TRANSB, EPILOGUE, BIAS_POINTER
 TRANSPOSED_FIRST, TRANSPOSED_SECOND, EPILOGUE, BIAS = 3, 4, 7, 8
 ALONE, WITH_BIAS, WITH_GELU = 1, 4, 32  # CUBLASLT_EPILOGUE_…: DEFAULT, BIAS, GELU; the last two together GELU_BIAS
-SCALE_FIRST, SCALE_SECOND, FAST = 17, 18, 25  # CUBLASLT_MATMUL_DESC_…: A_SCALE_POINTER, B_SCALE_POINTER, FAST_ACCUM
-MODE_FIRST, MODE_SECOND = 31, 32  # CUBLASLT_MATMUL_DESC_…: A_SCALE_MODE, B_SCALE_MODE
-EACH_ROW = 3  # CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F
-SCALES_ROWS = 120900  # the version of the library that brought it
 WORKSPACE, PARTS = 1, 3  # CUBLASLT_MATMUL_PREF_…: MAX_WORKSPACE_BYTES, REDUCTION_SCHEME_MASK
 IN_TURN = 2 | 4  # CUBLASLT_REDUCTION_SCHEME_…: COMPUTE_TYPE, OUTPUT_TYPE: parts are kept, and added up afterwards
-INVALID, MISMATCH, UNSUPPORTED = 7, 8, 15  # CUBLAS_STATUS_…: INVALID_VALUE, ARCH_MISMATCH, NOT_SUPPORTED
-REFUSALS = (INVALID, MISMATCH, UNSUPPORTED)
+UNSUPPORTED = 15  # CUBLAS_STATUS_NOT_SUPPORTED
 
 
 class Found(ctypes.Structure):
@@ -105,15 +97,6 @@ def product_gelu(x: Tensor, matrix: Tensor, bias: Tensor) -> Tensor:
     return plain.product_gelu(x, matrix, bias)
 
 
-def product_eight(x: Tensor, scale: Tensor, matrix: Tensor, weight_scale: Tensor, bias: Tensor | None) -> Tensor:
-    """Of `eight.product`, the rows in bf16 again."""
-    if taken_eight(x, scale, matrix, weight_scale, bias) and (made := offered(_wanted(x, matrix, bias, kind="eight"))):
-        y = x.new_empty(x.shape[0], matrix.shape[0], dtype=torch.bfloat16)
-        made(y, x, matrix, bias, scale, weight_scale)
-        return y
-    return scaled_product(x, scale, matrix, weight_scale, bias)
-
-
 def product_qkv(x: Tensor, matrix: Tensor, bias: Tensor | None) -> Tensor:
     """Of two products, the narrow one with a bias: with all of them it would cost a seventh more."""
     if bias is None:
@@ -160,19 +143,6 @@ def taken(x: Tensor, matrix: Tensor, besides: Tensor | None) -> bool:
     )
 
 
-def taken_eight(x: Tensor, scale: Tensor, matrix: Tensor, weight_scale: Tensor, bias: Tensor | None) -> bool:
-    """The same for rows and a matrix in eight bits, with their scales."""
-    return (
-        x.is_cuda
-        and enough(x.shape[0])
-        and not missing()
-        and all(side % 16 == 0 for side in matrix.shape)
-        and all(_lies(each, torch.float8_e4m3fn) for each in (x, matrix))
-        and all(_lies(each, torch.float32) for each in (scale, weight_scale))
-        and _lies(bias, torch.bfloat16)
-    )
-
-
 def enough(rows: int) -> bool:
     """Whether it is worth measuring how a product of so many is made."""
     return rows >= (CROWD if torch.is_inference_mode_enabled() else MANY)
@@ -193,7 +163,7 @@ def missing() -> str:
     return ""
 
 
-Kind = Literal["there", "back", "sums", "added", "gelu", "eight"]
+Kind = Literal["there", "back", "sums", "added", "gelu"]
 
 
 class Wanted(NamedTuple):
@@ -201,7 +171,7 @@ class Wanted(NamedTuple):
 
     There the matrix lies (out, deep), and back (deep, out). For `sums` rows (rows, out) meet others, (rows, deep), in
     the place of the matrix, to (out, deep) in single precision. The others are as there: `added` to what lies in the
-    result, with GELU in the form with tanh, or of e4m3 with a scale for each row of both sides.
+    result, or with GELU in the form with tanh.
     """
 
     device: torch.device
@@ -220,7 +190,6 @@ class Wanted(NamedTuple):
             "back": "back",
             "added": "added to them",
             "gelu": f"{bias} and GELU",
-            "eight": f"in eight bits, {bias}",
         }
         return f"({self.rows}, {self.deep}) to ({self.rows}, {self.out}), {others.get(self.kind, bias)}"
 
@@ -235,10 +204,10 @@ class Told(NamedTuple):
 
 
 class Way(NamedTuple):
-    """How a product can be made: y, from x, a matrix and perhaps a bias, and the scales of x and the matrix."""
+    """How a product can be made: y, from x, a matrix and perhaps a bias."""
 
     name: str
-    make: Callable[..., None]
+    make: Callable[[Tensor, Tensor, Tensor, Tensor | None], None]
 
 
 Laid = Callable[[Tensor], Tensor]  # a matrix as a way reads it
@@ -262,19 +231,17 @@ class Made:
         self.ways = [way for each in lying for way in self._of_library(*each)]
         if self.ways:
             self.ways += [Way(f"{TORCH}, {name}", partial(_by_torch, each, laid)) for each, name, laid in lying]
-            self.usual = len(self.ways) - 1 if wanted.kind in ("added", "gelu", "eight") else 0
+            self.usual = len(self.ways) - 1 if wanted.kind in ("added", "gelu") else 0
 
-    def __call__(self, y: Tensor, x: Tensor, matrix: Tensor, bias: Tensor | None, *scales: Tensor) -> None:
+    def __call__(self, y: Tensor, x: Tensor, matrix: Tensor, bias: Tensor | None) -> None:
         with torch.cuda.device(self.wanted.device), self.lock:
-            self.ways[self._chosen(y, x, matrix, bias, *scales)].make(y, x, matrix, bias, *scales)
+            self.ways[self._chosen(y, x, matrix, bias)].make(y, x, matrix, bias)
 
     def _of_library(self, wanted: Wanted, name: str, laid: Laid) -> list[Way]:
         """One for each algorithm, in the order that the library guesses."""
-        if wanted.kind == "eight" and _library().cublasLtGetVersion() < SCALES_ROWS:
-            return []
         told = _told(wanted)
         weakref.finalize(self, _freed, _library(), told).atexit = False
-        found = _algorithms(wanted, told)
+        found = _algorithms(wanted.device, told, ROOM if wanted.kind == "sums" else 0)
         every = (partial(_by_library, wanted, told, each, laid) for each in found)
         return [Way(f"algorithm {number} of {len(found)}, {name}", make) for number, make in enumerate(every)]
 
@@ -295,10 +262,7 @@ class Made:
 
     def _timed(self, way: Way, *given: Any) -> float:
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        try:
-            way.make(*given)
-        except RefusedError:  # of what it has offered the library looks at some only now
-            return math.inf
+        way.make(*given)
         start.record()
         for _ in range(CALLS):
             way.make(*given)
@@ -315,15 +279,11 @@ def quickest(times: list[list[float]]) -> int:
 
 @lru_cache(maxsize=256)
 def offered(wanted: Wanted) -> Made | None:
-    """How the library makes it; None, once with a line in the log, where it has no algorithm.
-
-    For eight bits that is nothing to warn of: older libraries and GPUs have none.
-    """
+    """How the library makes it; None, once with a line in the log, where it has no algorithm."""
     made = Made(wanted)
     if made.ways:
         return made
-    level = logging.DEBUG if wanted.kind == "eight" else logging.WARNING
-    logger.log(level, "cuBLASLt has no algorithm for a product of %s: torch makes it", wanted)
+    logger.warning("cuBLASLt has no algorithm for a product of %s: torch makes it", wanted)
     return None
 
 
@@ -341,17 +301,12 @@ def _turned(matrix: Tensor) -> Tensor:
     return matrix.T.contiguous()
 
 
-def _by_torch(
-    wanted: Wanted, laid: Laid, y: Tensor, x: Tensor, matrix: Tensor, bias: Tensor | None, *scales: Tensor
-) -> None:
+def _by_torch(wanted: Wanted, laid: Laid, y: Tensor, x: Tensor, matrix: Tensor, bias: Tensor | None) -> None:
     if wanted.kind == "sums":
         torch.ops.aten.mm.dtype_out(x.T, matrix, torch.float32, out=y)
         return
     by = laid(matrix) if wanted.kind == "back" else laid(matrix).T
-    if wanted.kind == "eight":
-        scale, weight_scale = scales
-        torch._scaled_mm(x, by, scale, weight_scale, bias=bias, out_dtype=y.dtype, use_fast_accum=True, out=y)
-    elif wanted.kind == "added":
+    if wanted.kind == "added":
         y.addmm_(x, by)
     elif bias is None:
         torch.mm(x, by, out=y)
@@ -370,11 +325,9 @@ def _by_library(
     x: Tensor,
     matrix: Tensor,
     bias: Tensor | None,
-    *scales: Tensor,
 ) -> None:
-    for attribute, each in zip((BIAS, SCALE_SECOND, SCALE_FIRST), (bias, *scales), strict=False):
-        if each is not None:
-            _set(told.descriptor, attribute, c_void_p(each.data_ptr()))
+    if bias is not None:
+        _set(told.descriptor, BIAS, c_void_p(bias.data_ptr()))
     device, matrix = wanted.device, laid(matrix)
     given = matrix.data_ptr(), told.matrix, x.data_ptr(), told.rows
     result = y.data_ptr(), told.result, y.data_ptr(), told.result
@@ -392,38 +345,29 @@ def _told(wanted: Wanted) -> Told:
     _set(descriptor, TRANSPOSED_SECOND, c_int(wanted.kind == "sums"))
     epilogue = (WITH_BIAS if wanted.biased else 0) | (WITH_GELU if wanted.kind == "gelu" else 0)
     _set(descriptor, EPILOGUE, c_int(epilogue or ALONE))
-    if wanted.kind == "eight":
-        _set(descriptor, FAST, c_int8(1))
-        for mode, scale in ((MODE_FIRST, SCALE_FIRST), (MODE_SECOND, SCALE_SECOND)):
-            _set(descriptor, mode, c_int(EACH_ROW))
-            _set(descriptor, scale, c_void_p(ALIGNED))  # without one nothing is offered; nobody looks there yet
     rows, out, deep = wanted.rows, wanted.out, wanted.deep
     if wanted.kind == "sums":
         return Told(
             descriptor, _layout(deep, rows, deep), _layout(out, rows, out), _layout(deep, out, wanted.apart, SINGLE)
         )
     sides = (out, deep) if wanted.kind == "back" else (deep, out)
-    numbers = EIGHT if wanted.kind == "eight" else SIXTEEN
-    given = _layout(*sides, sides[0], numbers), _layout(deep, rows, deep, numbers)
-    return Told(descriptor, *given, _layout(out, rows, wanted.apart))
+    return Told(descriptor, _layout(*sides, sides[0]), _layout(deep, rows, deep), _layout(out, rows, wanted.apart))
 
 
 def _set(descriptor: c_void_p, attribute: int, value: Any) -> None:
     _call("cublasLtMatmulDescSetAttribute", descriptor, attribute, byref(value), sizeof(value))
 
 
-def _algorithms(wanted: Wanted, told: Told) -> list[Found]:
-    """Those that need no more memory of their own than there is."""
-    preference, eight = c_void_p(), wanted.kind == "eight"
-    room = ROOM if eight or wanted.kind == "sums" else 0
+def _algorithms(device: torch.device, told: Told, room: int) -> list[Found]:
+    """Those that need no more memory of their own than that."""
+    preference = c_void_p()
     found, count = (Found * MOST)(), c_int(0)
     _call("cublasLtMatmulPreferenceCreate", byref(preference))
     try:
         for attribute, value in ((WORKSPACE, c_size_t(room)), (PARTS, c_uint32(IN_TURN))):
             _call("cublasLtMatmulPreferenceSetAttribute", preference, attribute, byref(value), sizeof(value))
         sought = (*told, told.result, preference, MOST, found, byref(count))
-        unsupported = REFUSALS if eight else (UNSUPPORTED,)
-        _call("cublasLtMatmulAlgoGetHeuristic", _handle(wanted.device), *sought, but=unsupported)
+        _call("cublasLtMatmulAlgoGetHeuristic", _handle(device), *sought, but=UNSUPPORTED)
     finally:
         _call("cublasLtMatmulPreferenceDestroy", preference)
     return [each for each in found[: count.value] if each.state == 0]
@@ -459,18 +403,12 @@ def _library() -> ctypes.CDLL:
     for name, takes in TAKES.items():
         getattr(library, name).argtypes = takes
     library.cublasLtGetStatusString.argtypes, library.cublasLtGetStatusString.restype = [c_int], ctypes.c_char_p
-    library.cublasLtGetVersion.argtypes, library.cublasLtGetVersion.restype = [], c_size_t
     return library
 
 
-class RefusedError(RuntimeError):
-    """The library does not make a product, or not in this way."""
-
-
-def _call(name: str, *given: Any, but: tuple[int, ...] = ()) -> None:
-    """`but`: what is an answer too."""
+def _call(name: str, *given: Any, but: int = 0) -> None:
+    """`but`: a status that is an answer too."""
     status = getattr(_library(), name)(*given)
-    if status and status not in but:
+    if status not in (0, but):
         reason = _library().cublasLtGetStatusString(status).decode()
-        kind = RefusedError if status in REFUSALS else RuntimeError
-        raise kind(f"{name} answered with status {status} ({reason}); kernels = 'plain' does without it")
+        raise RuntimeError(f"{name} answered with status {status} ({reason}); kernels = 'plain' does without it")

@@ -174,7 +174,7 @@ def _backward_keys(
     # Weights of a query sum to one, so the sum of dv is that of the output's gradient, and that of dk is nothing.
     tl.store(sums_at + ACROSS, tl.zeros((WIDTH,), dtype=tl.float32))
     tl.store(sums_at + 2 * ACROSS, from_dx)
-    for first in tl.range(0, TOKENS, BLOCK, num_stages=1):
+    for first in tl.range(0, TOKENS, BLOCK, num_stages=2):  # more would leave no room for another program
         k = _rows(k_at, first, TOKENS, BLOCK, 3 * ACROSS, WIDTH)
         v = _rows(v_at, first, TOKENS, BLOCK, 3 * ACROSS, WIDTH)
         ones = _ones(first + tl.arange(0, BLOCK) < TOKENS, KIND)
