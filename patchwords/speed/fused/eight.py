@@ -57,27 +57,26 @@ class EightStream:
     def __call__(self, tokens: Tokens) -> Tokens:
         batch, length, width = tokens.x.shape
         x, k = tokens.x.to(self.dtype).reshape(-1, width), self.kernels
-        branch = None  # what was made last, and is not in the stream yet
+        branch = None  # what was made last, where it is not in the stream yet
         for layer in self.layers:
             weights = layer.weights
             y = k.norm_eight(x, branch, weights.lacks1, *weights.norm1, self.epsilon)
             qkv = k.product_eight(*y, *layer.qkv, weights.qkv[1]).view(batch, length, -1)
-            branch = self._joined(qkv, layer)
+            branch = k.product_eight_added(*self._joined(qkv, layer), x)
             y = k.norm_eight(x, branch, weights.lacks2, *weights.norm2, self.epsilon)
             h = k.product_eight(*y, *layer.fc1, None)
-            branch = k.product_eight(*k.gelu_eight(h, weights.fc1[1], self.form), *layer.fc2, None)
+            branch = k.product_eight_added(*k.gelu_eight(h, weights.fc1[1], self.form), *layer.fc2, x)
         if branch is not None:
             x = x.add_(branch)
         return self.end(tokens.replace(x.view(batch, length, width)))
 
-    def _joined(self, qkv: Tensor, layer: EightLayer) -> Tensor:
-        """Eq. 6 to 8."""
+    def _joined(self, qkv: Tensor, layer: EightLayer) -> tuple[Tensor, ...]:
+        """Eq. 6 and 7, and the matrix of eq. 8 for them; both with their scales."""
         k = self.kernels
         if not by_own_kernel(qkv, self.heads):
-            return k.product_eight(*k.eight(attended(qkv, self.heads, k)), *layer.out, None)
+            return *k.eight(attended(qkv, self.heads, k)), *layer.out
         rows = k.short_eight(qkv, self.heads, layer.factors)
-        ones = torch.ones(len(rows), 1, device=rows.device)
-        return k.product_eight(rows, ones, *layer.out_of_factors, None)
+        return rows, torch.ones(len(rows), 1, device=rows.device), *layer.out_of_factors
 
 
 def eight_layer(weights: Weights) -> EightLayer:

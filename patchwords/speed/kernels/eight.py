@@ -12,6 +12,12 @@ def product(x: Tensor, scale: Tensor, matrix: Tensor, weight_scale: Tensor, bias
     return (y if bias is None else y + bias.float()).to(torch.bfloat16)
 
 
+def product_added(x: Tensor, scale: Tensor, matrix: Tensor, weight_scale: Tensor, y: Tensor) -> Tensor | None:
+    """Adds such a product to y, where it lies; what is left to be added, where nobody has done it."""
+    y += product(x, scale, matrix, weight_scale, None)
+    return None
+
+
 def scaled_product(x: Tensor, scale: Tensor, matrix: Tensor, weight_scale: Tensor, bias: Tensor | None) -> Tensor:
     return torch._scaled_mm(x, matrix.T, scale, weight_scale, bias=bias, out_dtype=torch.bfloat16, use_fast_accum=True)
 

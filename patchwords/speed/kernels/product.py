@@ -1,4 +1,7 @@
-"""Matrix products of rows, there, back to their gradient and to that of the matrix: the twins of `product_cublas`."""
+"""Matrix products of rows, there, back to their gradient and to that of the matrix: the twins of `product_cublas`.
+
+That of products in eight bits is in `eight`.
+"""
 
 import torch
 from torch import Tensor, cat

@@ -3,18 +3,22 @@
 The library says which algorithms fit and guesses an order. For products of very many rows the guess costs up to a fifth
 of the time on an H200, so the first product of a shape measures them all, and torch's product beside them. Another run
 may so choose another one, whose last bits are others: where determinism is asked for, and while a graph is recorded,
-the guess is taken, or torch's product where one is added or has GELU. Only sums over rows are made in parts, side by
+the guess is taken, or torch's product where one is added or has GELU. Sums over rows may be made in parts, side by
 side, which need memory of their own and are added up in one order: none of the algorithms adds with atomics.
+
+Of products in eight bits only those are made here that are added to what lies in the result, which torch does not
+offer: for the others the library has one algorithm, and torch takes it.
 
 cuBLASLt thinks in columns: what lies here as (rows, width) is its matrix (width, rows).
 """
 
 import ctypes
 import logging
+import math
 import statistics
 import weakref
 from collections.abc import Callable
-from ctypes import POINTER, byref, c_float, c_int, c_int64, c_size_t, c_uint32, c_uint64, c_void_p, sizeof
+from ctypes import POINTER, byref, c_float, c_int, c_int8, c_int64, c_size_t, c_uint32, c_uint64, c_void_p, sizeof
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from threading import Lock
@@ -24,6 +28,7 @@ import torch
 from torch import Tensor
 
 from patchwords.speed.kernels import product as plain
+from patchwords.speed.kernels.eight import scaled_product
 
 logger = logging.getLogger("patchwords")
 
@@ -37,14 +42,19 @@ ONE, ZERO = c_float(1.0), c_float(0.0)
 TORCH = "torch"  # begins the names of its ways
 
 # From cublasLt.h; the same in CUDA 12 and 13.
-SINGLE, SIXTEEN = 0, 14  # cudaDataType: CUDA_R_32F and CUDA_R_16BF
+SINGLE, SIXTEEN, EIGHT = 0, 14, 28  # cudaDataType: CUDA_R_32F, CUDA_R_16BF and CUDA_R_8F_E4M3
 SUMS_IN_SINGLE = 68  # CUBLAS_COMPUTE_32F
 # CUBLASLT_MATMUL_DESC_…: TRANSA, TRANSB, EPILOGUE, BIAS_POINTER
 TRANSPOSED_FIRST, TRANSPOSED_SECOND, EPILOGUE, BIAS = 3, 4, 7, 8
 ALONE, WITH_BIAS, WITH_GELU = 1, 4, 32  # CUBLASLT_EPILOGUE_…: DEFAULT, BIAS, GELU; the last two together GELU_BIAS
+SCALE_FIRST, SCALE_SECOND, FAST = 17, 18, 25  # CUBLASLT_MATMUL_DESC_…: A_SCALE_POINTER, B_SCALE_POINTER, FAST_ACCUM
+MODE_FIRST, MODE_SECOND = 31, 32  # CUBLASLT_MATMUL_DESC_…: A_SCALE_MODE, B_SCALE_MODE
+EACH_ROW = 3  # CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F
+SCALES_ROWS = 120900  # the version of the library that brought it
 WORKSPACE, PARTS = 1, 3  # CUBLASLT_MATMUL_PREF_…: MAX_WORKSPACE_BYTES, REDUCTION_SCHEME_MASK
 IN_TURN = 2 | 4  # CUBLASLT_REDUCTION_SCHEME_…: COMPUTE_TYPE, OUTPUT_TYPE: parts are kept, and added up afterwards
-UNSUPPORTED = 15  # CUBLAS_STATUS_NOT_SUPPORTED
+INVALID, MISMATCH, UNSUPPORTED = 7, 8, 15  # CUBLAS_STATUS_…: INVALID_VALUE, ARCH_MISMATCH, NOT_SUPPORTED
+REFUSALS = (INVALID, MISMATCH, UNSUPPORTED)
 
 
 class Found(ctypes.Structure):
@@ -97,6 +107,16 @@ def product_gelu(x: Tensor, matrix: Tensor, bias: Tensor) -> Tensor:
     return plain.product_gelu(x, matrix, bias)
 
 
+def product_eight_added(x: Tensor, scale: Tensor, matrix: Tensor, weight_scale: Tensor, y: Tensor) -> Tensor | None:
+    if taken_eight(x, scale, matrix, weight_scale, y) and (made := offered(_wanted(x, matrix, None, kind="eight"))):
+        try:
+            made(y, x, matrix, None, scale, weight_scale)
+            return None
+        except RefusedError as error:  # before anything was added
+            logger.debug("%s: torch makes it (%s)", made.wanted, error)
+    return scaled_product(x, scale, matrix, weight_scale, None)
+
+
 def product_qkv(x: Tensor, matrix: Tensor, bias: Tensor | None) -> Tensor:
     """Of two products, the narrow one with a bias: with all of them it would cost a seventh more."""
     if bias is None:
@@ -143,6 +163,19 @@ def taken(x: Tensor, matrix: Tensor, besides: Tensor | None) -> bool:
     )
 
 
+def taken_eight(x: Tensor, scale: Tensor, matrix: Tensor, weight_scale: Tensor, y: Tensor) -> bool:
+    """The same for rows and a matrix in eight bits, with their scales, and what they are added to."""
+    return (
+        x.is_cuda
+        and enough(x.shape[0])
+        and not missing()
+        and all(side % 16 == 0 for side in matrix.shape)
+        and all(_lies(each, torch.float8_e4m3fn) for each in (x, matrix))
+        and all(_lies(each, torch.float32) for each in (scale, weight_scale))
+        and _lies(y, torch.bfloat16)
+    )
+
+
 def enough(rows: int) -> bool:
     """Whether it is worth measuring how a product of so many is made."""
     return rows >= (CROWD if torch.is_inference_mode_enabled() else MANY)
@@ -163,7 +196,8 @@ def missing() -> str:
     return ""
 
 
-Kind = Literal["there", "back", "sums", "added", "gelu"]
+Kind = Literal["there", "back", "sums", "added", "gelu", "eight"]
+ADDED: tuple[Kind, ...] = ("added", "eight")  # to what lies in the result
 
 
 class Wanted(NamedTuple):
@@ -171,7 +205,7 @@ class Wanted(NamedTuple):
 
     There the matrix lies (out, deep), and back (deep, out). For `sums` rows (rows, out) meet others, (rows, deep), in
     the place of the matrix, to (out, deep) in single precision. The others are as there: `added` to what lies in the
-    result, or with GELU in the form with tanh.
+    result, with GELU in the form with tanh, or added and of `eight` bits, with a scale for each row of both sides.
     """
 
     device: torch.device
@@ -190,6 +224,7 @@ class Wanted(NamedTuple):
             "back": "back",
             "added": "added to them",
             "gelu": f"{bias} and GELU",
+            "eight": "in eight bits, added to them",
         }
         return f"({self.rows}, {self.deep}) to ({self.rows}, {self.out}), {others.get(self.kind, bias)}"
 
@@ -204,10 +239,10 @@ class Told(NamedTuple):
 
 
 class Way(NamedTuple):
-    """How a product can be made: y, from x, a matrix and perhaps a bias."""
+    """How a product can be made: y, from x, a matrix and perhaps a bias, and the scales of x and the matrix."""
 
     name: str
-    make: Callable[[Tensor, Tensor, Tensor, Tensor | None], None]
+    make: Callable[..., None]
 
 
 Laid = Callable[[Tensor], Tensor]  # a matrix as a way reads it
@@ -229,19 +264,21 @@ class Made:
         if wanted.kind == "back":  # a copy the other way round is little work beside so many rows, and may be faster
             lying.append((wanted._replace(kind="there"), "turned", _turned))
         self.ways = [way for each in lying for way in self._of_library(*each)]
-        if self.ways:
+        if self.ways and wanted.kind != "eight":
             self.ways += [Way(f"{TORCH}, {name}", partial(_by_torch, each, laid)) for each, name, laid in lying]
             self.usual = len(self.ways) - 1 if wanted.kind in ("added", "gelu") else 0
 
-    def __call__(self, y: Tensor, x: Tensor, matrix: Tensor, bias: Tensor | None) -> None:
+    def __call__(self, y: Tensor, x: Tensor, matrix: Tensor, bias: Tensor | None, *scales: Tensor) -> None:
         with torch.cuda.device(self.wanted.device), self.lock:
-            self.ways[self._chosen(y, x, matrix, bias)].make(y, x, matrix, bias)
+            self.ways[self._chosen(y, x, matrix, bias, *scales)].make(y, x, matrix, bias, *scales)
 
     def _of_library(self, wanted: Wanted, name: str, laid: Laid) -> list[Way]:
         """One for each algorithm, in the order that the library guesses."""
+        if wanted.kind == "eight" and _library().cublasLtGetVersion() < SCALES_ROWS:
+            return []
         told = _told(wanted)
         weakref.finalize(self, _freed, _library(), told).atexit = False
-        found = _algorithms(wanted.device, told, ROOM if wanted.kind == "sums" else 0)
+        found = _algorithms(wanted, told)
         every = (partial(_by_library, wanted, told, each, laid) for each in found)
         return [Way(f"algorithm {number} of {len(found)}, {name}", make) for number, make in enumerate(every)]
 
@@ -251,18 +288,22 @@ class Made:
         if self.best is None:
             if torch.cuda.is_current_stream_capturing():
                 return self.usual
-            tried = y.clone() if self.wanted.kind == "added" else y  # of what is tried nothing may stay in a sum
+            tried = y.clone() if self.wanted.kind in ADDED else y  # of what is tried nothing may stay in a sum
             times = [[self._timed(way, tried, *given) for way in self.ways] for _ in range(ROUNDS)]
             self.best = quickest(times)
             medians = [1e3 * statistics.median(column) for column in zip(*times, strict=True)]
-            by_torch = min(took for took, way in zip(medians, self.ways, strict=True) if way.name.startswith(TORCH))
+            others = (took for took, way in zip(medians, self.ways, strict=True) if way.name.startswith(TORCH))
+            by_torch = min(others, default=math.nan)
             said = "%s: %s takes %.0f us, the guess %.0f, torch %.0f"
             logger.debug(said, self.wanted, self.ways[self.best].name, medians[self.best], medians[0], by_torch)
         return self.best
 
     def _timed(self, way: Way, *given: Any) -> float:
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        way.make(*given)
+        try:
+            way.make(*given)
+        except RefusedError:  # of what it has offered the library looks at some only now
+            return math.inf
         start.record()
         for _ in range(CALLS):
             way.make(*given)
@@ -279,11 +320,15 @@ def quickest(times: list[list[float]]) -> int:
 
 @lru_cache(maxsize=256)
 def offered(wanted: Wanted) -> Made | None:
-    """How the library makes it; None, once with a line in the log, where it has no algorithm."""
+    """How the library makes it; None, once with a line in the log, where it has no algorithm.
+
+    For eight bits that is nothing to warn of: older libraries and GPUs have none.
+    """
     made = Made(wanted)
     if made.ways:
         return made
-    logger.warning("cuBLASLt has no algorithm for a product of %s: torch makes it", wanted)
+    level = logging.DEBUG if wanted.kind == "eight" else logging.WARNING
+    logger.log(level, "cuBLASLt has no algorithm for a product of %s: torch makes it", wanted)
     return None
 
 
@@ -325,14 +370,16 @@ def _by_library(
     x: Tensor,
     matrix: Tensor,
     bias: Tensor | None,
+    *scales: Tensor,
 ) -> None:
-    if bias is not None:
-        _set(told.descriptor, BIAS, c_void_p(bias.data_ptr()))
+    for attribute, each in zip((BIAS, SCALE_SECOND, SCALE_FIRST), (bias, *scales), strict=False):
+        if each is not None:
+            _set(told.descriptor, attribute, c_void_p(each.data_ptr()))
     device, matrix = wanted.device, laid(matrix)
     given = matrix.data_ptr(), told.matrix, x.data_ptr(), told.rows
     result = y.data_ptr(), told.result, y.data_ptr(), told.result
     stream = torch.cuda.current_stream(device).cuda_stream
-    sums = byref(ONE), *given, byref(ONE if wanted.kind == "added" else ZERO), *result
+    sums = byref(ONE), *given, byref(ONE if wanted.kind in ADDED else ZERO), *result
     parts = torch.empty(found.workspace, dtype=torch.uint8, device=device) if found.workspace else None
     room = None if parts is None else parts.data_ptr(), found.workspace
     _call("cublasLtMatmul", _handle(device), told.descriptor, *sums, byref(found), *room, stream)
@@ -345,29 +392,38 @@ def _told(wanted: Wanted) -> Told:
     _set(descriptor, TRANSPOSED_SECOND, c_int(wanted.kind == "sums"))
     epilogue = (WITH_BIAS if wanted.biased else 0) | (WITH_GELU if wanted.kind == "gelu" else 0)
     _set(descriptor, EPILOGUE, c_int(epilogue or ALONE))
+    if wanted.kind == "eight":
+        _set(descriptor, FAST, c_int8(1))
+        for mode, scale in ((MODE_FIRST, SCALE_FIRST), (MODE_SECOND, SCALE_SECOND)):
+            _set(descriptor, mode, c_int(EACH_ROW))
+            _set(descriptor, scale, c_void_p(ALIGNED))  # without one nothing is offered; nobody looks there yet
     rows, out, deep = wanted.rows, wanted.out, wanted.deep
     if wanted.kind == "sums":
         return Told(
             descriptor, _layout(deep, rows, deep), _layout(out, rows, out), _layout(deep, out, wanted.apart, SINGLE)
         )
     sides = (out, deep) if wanted.kind == "back" else (deep, out)
-    return Told(descriptor, _layout(*sides, sides[0]), _layout(deep, rows, deep), _layout(out, rows, wanted.apart))
+    numbers = EIGHT if wanted.kind == "eight" else SIXTEEN
+    given = _layout(*sides, sides[0], numbers), _layout(deep, rows, deep, numbers)
+    return Told(descriptor, *given, _layout(out, rows, wanted.apart))
 
 
 def _set(descriptor: c_void_p, attribute: int, value: Any) -> None:
     _call("cublasLtMatmulDescSetAttribute", descriptor, attribute, byref(value), sizeof(value))
 
 
-def _algorithms(device: torch.device, told: Told, room: int) -> list[Found]:
-    """Those that need no more memory of their own than that."""
-    preference = c_void_p()
+def _algorithms(wanted: Wanted, told: Told) -> list[Found]:
+    """Those that need no more memory of their own than there is."""
+    preference, eight = c_void_p(), wanted.kind == "eight"
+    room = ROOM if eight or wanted.kind == "sums" else 0
     found, count = (Found * MOST)(), c_int(0)
     _call("cublasLtMatmulPreferenceCreate", byref(preference))
     try:
         for attribute, value in ((WORKSPACE, c_size_t(room)), (PARTS, c_uint32(IN_TURN))):
             _call("cublasLtMatmulPreferenceSetAttribute", preference, attribute, byref(value), sizeof(value))
         sought = (*told, told.result, preference, MOST, found, byref(count))
-        _call("cublasLtMatmulAlgoGetHeuristic", _handle(device), *sought, but=UNSUPPORTED)
+        unsupported = REFUSALS if eight else (UNSUPPORTED,)
+        _call("cublasLtMatmulAlgoGetHeuristic", _handle(wanted.device), *sought, but=unsupported)
     finally:
         _call("cublasLtMatmulPreferenceDestroy", preference)
     return [each for each in found[: count.value] if each.state == 0]
@@ -403,12 +459,18 @@ def _library() -> ctypes.CDLL:
     for name, takes in TAKES.items():
         getattr(library, name).argtypes = takes
     library.cublasLtGetStatusString.argtypes, library.cublasLtGetStatusString.restype = [c_int], ctypes.c_char_p
+    library.cublasLtGetVersion.argtypes, library.cublasLtGetVersion.restype = [], c_size_t
     return library
 
 
-def _call(name: str, *given: Any, but: int = 0) -> None:
-    """`but`: a status that is an answer too."""
+class RefusedError(RuntimeError):
+    """The library does not make a product, or not in this way."""
+
+
+def _call(name: str, *given: Any, but: tuple[int, ...] = ()) -> None:
+    """`but`: what is an answer too."""
     status = getattr(_library(), name)(*given)
-    if status not in (0, but):
+    if status and status not in but:
         reason = _library().cublasLtGetStatusString(status).decode()
-        raise RuntimeError(f"{name} answered with status {status} ({reason}); kernels = 'plain' does without it")
+        kind = RefusedError if status in REFUSALS else RuntimeError
+        raise kind(f"{name} answered with status {status} ({reason}); kernels = 'plain' does without it")

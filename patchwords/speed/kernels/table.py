@@ -48,6 +48,7 @@ class Kernels:
     eight: Callable[..., EightRows]
     eight_turned: Callable[..., EightRows]
     product_eight: Callable[..., Tensor]
+    product_eight_added: Callable[..., Tensor | None]
 
 
 def plain() -> Kernels:
@@ -84,6 +85,7 @@ def plain() -> Kernels:
         eight=norm.rounded,
         eight_turned=eight.turned,
         product_eight=eight.product,
+        product_eight_added=eight.product_added,
     )
 
 
@@ -135,4 +137,5 @@ def fast() -> Kernels:
         eight=gelu_triton.eight,
         eight_turned=eight_triton.turned,
         product_eight=eight.scaled_product,
+        product_eight_added=product_cublas.product_eight_added,
     )

@@ -4,8 +4,10 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from torch import Tensor
 
 from patchwords.speed.kernels import eight as plain
+from patchwords.speed.kernels import product_cublas
 from patchwords.speed.kernels.norm import EightRows, rounded
 
 eight_triton = pytest.importorskip("patchwords.speed.kernels.eight_triton", reason="Triton is not installed")
@@ -43,6 +45,36 @@ def test_the_library_computes_what_the_plain_product_does(biased: bool, device: 
         each(*x, matrix.rows, matrix.scale.T, bias).double() for each in (plain.scaled_product, plain.product)
     )
     assert (found - expected).norm() <= 8e-3 * expected.norm()
+
+
+@pytest.mark.parametrize("change", ["nothing", "few", "sixteen", "odd", "shifted", "turned", "scales", "single"])
+def test_what_the_library_does_not_take_is_left_to_torch(change: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if it were on a GPU."""
+
+    class There(Tensor):
+        is_cuda = True
+
+    monkeypatch.setattr(product_cublas, "missing", lambda: "")
+    monkeypatch.setattr(product_cublas, "ALIGNED", 16)
+    x, matrix = rounded(torch.randn(4096, 64)), rounded(torch.randn(33, 64))
+    rows, scale, weights, weight_scale = *x, matrix.rows[:32], matrix.scale[:32].T
+    y = torch.randn(4096, 32).to(torch.bfloat16)
+    if change == "few":
+        rows, scale = rows[:4080], scale[:4080]
+    elif change == "sixteen":
+        rows = rows.to(torch.bfloat16)
+    elif change == "odd":
+        weights, weight_scale, y = weights[:24], weight_scale[:, :24], y[:, :24].contiguous()
+    elif change == "shifted":
+        rows = torch.cat([rows.view(torch.uint8).flatten(), torch.zeros(8, dtype=torch.uint8)])[8:].view(4096, 64)
+        rows = rows.view(torch.float8_e4m3fn)
+    elif change == "turned":
+        weights = weights.view(torch.uint8).T.contiguous().T.view(torch.float8_e4m3fn)
+    elif change == "scales":
+        scale = scale.double()
+    elif change == "single":
+        y = y.float()
+    assert product_cublas.taken_eight(rows.as_subclass(There), scale, weights, weight_scale, y) == (change == "nothing")
 
 
 def test_an_outlier_spoils_its_own_row_alone() -> None:

@@ -2,6 +2,7 @@
 
 import ctypes
 import logging
+import math
 import os
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -13,18 +14,23 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from patchwords.speed.kernels import eight as plain_eight
 from patchwords.speed.kernels import product as plain
 from patchwords.speed.kernels import product_cublas
+from patchwords.speed.kernels.norm import rounded
 from patchwords.speed.kernels.product_cublas import (
+    INVALID,
     MANY,
     TORCH,
     UNSUPPORTED,
     Found,
     Made,
+    RefusedError,
     Wanted,
     enough,
     quickest,
     taken,
+    taken_eight,
 )
 
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # for torch's same bits, and before the first product
@@ -51,10 +57,35 @@ def with_gelu(x: Tensor, matrix: Tensor, bias: Tensor) -> Tensor:
     return F.gelu(F.linear(x.double(), matrix.double(), bias.double()), approximate="tanh")
 
 
+Eight = tuple[Tensor, Tensor, Tensor, Tensor]
+
+
+def in_eight(rows: int, width: int, out: int, device: torch.device) -> Eight:
+    """Rows and a matrix with their scales, of which no two are near."""
+    x, matrix = (
+        rounded(torch.randn(count, width, device=device) * torch.logspace(-2, 2, count, device=device)[:, None])
+        for count in (rows, out)
+    )
+    return *x, matrix.rows, matrix.scale.T
+
+
+def of_eight(given: Eight) -> Tensor:
+    x, scale, matrix, weight_scale = (each.double() for each in given)
+    return (x * scale) @ (matrix * weight_scale.T).T
+
+
 def near(found: Tensor, expected: Tensor, dtype: torch.dtype = torch.bfloat16) -> None:
     assert found.shape == expected.shape
     assert found.dtype == dtype
     assert (found.double() - expected).norm() <= 4e-3 * expected.norm()
+
+
+def near_eight(found: Tensor, expected: Tensor) -> None:
+    """Row for row: one scale that is wrong would not be seen beside larger ones. Sums are made of fewer bits."""
+    assert found.shape == expected.shape
+    assert found.dtype == torch.bfloat16
+    assert ((found.double() - expected).norm(dim=1) <= 8e-3 * expected.norm(dim=1)).all()
+    assert ((found.double() - expected).norm(dim=0) <= 8e-3 * expected.norm(dim=0)).all()
 
 
 @on_a_gpu
@@ -86,20 +117,44 @@ def test_what_inference_makes(shape: tuple[int, int, int], device: torch.device)
 
 
 @on_a_gpu
-@pytest.mark.parametrize("kind", ["there", "added", "gelu"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_products_in_eight_bits_that_are_added(shape: tuple[int, int, int], device: torch.device) -> None:
+    given, (*_, y) = in_eight(*shape, device), drawn(*shape, device)
+    if torch.cuda.get_device_capability(device) < (8, 9):
+        pytest.skip("a GPU without products in eight bits")
+    assert taken_eight(*given, y)
+    kept, added = y.double(), of_eight(given)
+    for times in (1, 2, 3):
+        left = product_cublas.product_eight_added(*given, y)
+        near(y, kept + times * added) if left is None else near_eight(left, added)
+
+
+@on_a_gpu
+@pytest.mark.parametrize("kind", ["there", "added", "gelu", "eight"])
 def test_every_way_makes_the_product(kind: Any, device: torch.device) -> None:
     """Not only the one that is the fastest here."""
     rows, width, out = SHAPES[1]
     x, matrix, bias, y = drawn(rows, width, out, device)
-    made = product_cublas.offered(Wanted(x.device, rows, out, width, out, kind, biased=kind != "added"))
+    made = product_cublas.offered(Wanted(x.device, rows, out, width, out, kind, biased=kind in ("there", "gelu")))
+    if made is None and kind == "eight":
+        pytest.skip("the library has none with a scale for each row")
     assert made is not None
-    assert len(made.ways) >= 2  # torch's, and one of the library at least
+    right = 0
     for way in made.ways:
-        before = y.double()
-        way.make(y, x, matrix, None if kind == "added" else bias)
+        given, before = in_eight(rows, width, out, device), y.double()
+        eight, scale, eight_matrix, weight_scale = given
+        try:
+            if kind == "eight":
+                way.make(y, eight, eight_matrix, None, scale, weight_scale)
+            else:
+                way.make(y, x, matrix, None if kind == "added" else bias)
+        except RefusedError:
+            continue
         product = plain.product(x.double(), matrix.double(), bias.double())
         expected = {"there": product, "gelu": with_gelu(x, matrix, bias), "added": before + product - bias.double()}
-        near(y, expected[kind])
+        near(y, before + of_eight(given) if kind == "eight" else expected[kind])
+        right += 1
+    assert right >= (1 if kind == "eight" else 2)  # one of the library at least, and torch's
 
 
 @on_a_gpu
@@ -185,6 +240,7 @@ def test_what_is_not_taken_is_made_by_torch(change: str, device: torch.device) -
 def test_the_quickest_is_that_of_most_rounds_and_a_tie_goes_to_the_guess() -> None:
     assert quickest([[3.0, 2.0, 9.0], [3.0, 2.0, 1.0], [3.0, 8.0, 9.0]]) == 1
     assert quickest([[2.0, 2.0], [2.0, 2.0]]) == 0
+    assert quickest([[math.inf, 2.0, math.inf], [math.inf, 1.0, math.inf]]) == 1
 
 
 def test_what_the_library_fills_is_as_large_as_it_thinks() -> None:
@@ -202,7 +258,7 @@ class Library:
     """Notes every call, offers so many algorithms, and answers with the status that it is told to."""
 
     def __init__(self) -> None:
-        self.offers = 3
+        self.offers, self.version = 3, 130000
         self.status: dict[str, int] = {}
         self.calls: list[tuple[str, tuple[Any, ...]]] = []
 
@@ -216,6 +272,8 @@ class Library:
                 count.value = self.offers
             if name == "cublasLtGetStatusString":
                 return b"it is tired"
+            if name == "cublasLtGetVersion":
+                return self.version
             return self.status.get(name, 0)
 
         return answer
@@ -339,6 +397,36 @@ def test_what_is_tried_is_not_added(reckoning: "Reckoning", watch: type[Watch]) 
     assert len(reckoning.made) == 3 * product_cublas.ROUNDS * (product_cublas.CALLS + 1) + 3
 
 
+@pytest.mark.parametrize("refused", [{0, 2}, {0, 1, 2}])
+def test_what_was_offered_and_is_refused_is_not_taken(
+    refused: set[int],
+    reckoning: "Reckoning",
+    watch: type[Watch],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """All of it: torch makes the product, and what it made is to be added."""
+    watch.takes, reckoning.refused = [1.0], refused
+    monkeypatch.setattr(product_cublas, "scaled_product", plain_eight.product)
+    given, y = in_eight(48, 64, 192, torch.device("cpu")), torch.randn(48, 192).to(torch.bfloat16)
+    kept = y.double()
+    with caplog.at_level(logging.DEBUG, "patchwords"):
+        for times in (1, 2):
+            left = product_cublas.product_eight_added(*given, y)
+            if len(refused) == 3:
+                assert left is not None
+                near_eight(left, of_eight(given))
+                assert torch.equal(y.double(), kept)
+            else:
+                assert left is None
+                near(y, kept + times * of_eight(given))
+    assert (
+        "in eight bits, added to them: " + ("torch makes it" if len(refused) == 3 else "algorithm 1 of 3")
+        in caplog.text
+    )
+    assert set(reckoning.made) == ({1} - refused)
+
+
 def test_the_way_back_may_take_a_matrix_that_was_turned(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     x, matrix, _, y = drawn(MANY, 64, 192, torch.device("cpu"))
     made = Made(WANTED._replace(kind="back", biased=False))
@@ -413,11 +501,12 @@ class Reckoning(Library):
     """Makes the products that it is asked for, from what it was told and from the memory that it was pointed to.
 
     As cublasLt.h says: matrices lie column after column, D = op(A) op(B) + beta C and its first side's bias, through
-    GELU in the end.
+    GELU in the end. Of eight bits the first is turned and the second not, and each row of both has its scale.
     """
 
     def __init__(self) -> None:
         super().__init__()
+        self.refused: set[int] = set()
         self.layouts: dict[int, tuple[int, ...]] = {}
         self.descriptors: dict[int, dict[int, int]] = {}
 
@@ -436,7 +525,15 @@ class Reckoning(Library):
         self.descriptors[at.value][attribute] = value._obj.value
         return 0
 
+    def cublasLtMatmulAlgoGetHeuristic(self, *given: Any) -> int:  # noqa: N802
+        told = self.descriptors[given[1].value]
+        if 31 in told and not (told[17] and told[18]):  # A_SCALE_MODE, A_SCALE_POINTER and B_SCALE_POINTER
+            return INVALID
+        return self.__getattr__("cublasLtMatmulAlgoGetHeuristic")(*given)
+
     def cublasLtMatmul(self, *given: Any) -> int:  # noqa: N802
+        if given[12]._obj.algorithm[0] in self.refused:
+            return INVALID
         self.calls.append(("cublasLtMatmul", given))
         _, at, one, a, of_a, b, of_b, beta, c, of_c, d, of_d, *_ = given
         told = self.descriptors[at.value]
@@ -445,6 +542,12 @@ class Reckoning(Library):
         first = first.T if told[product_cublas.TRANSPOSED_FIRST] else first
         second = second.T if told[product_cublas.TRANSPOSED_SECOND] else second
         found = first.double() @ second.double()
+        assert first.dtype == second.dtype
+        if first.dtype == torch.float8_e4m3fn:
+            assert (told[3], told[4], told[25]) == (1, 0, 1)  # TRANSA, TRANSB, FAST_ACCUM
+            assert (told[31], told[32]) == (3, 3)  # A_SCALE_MODE, B_SCALE_MODE: OUTER_VEC_32F
+            found *= memory(told[17], len(found), torch.float32)[:, None]  # A_SCALE_POINTER
+            found *= memory(told[18], found.shape[1], torch.float32)  # B_SCALE_POINTER
         if beta._obj.value:
             found += beta._obj.value * self.matrix(c, of_c).double()
         epilogue = told[product_cublas.EPILOGUE]
@@ -459,7 +562,7 @@ class Reckoning(Library):
     def matrix(self, at: int, layout: Any) -> Tensor:
         """(height, width), as it lies there."""
         numbers, height, width, apart = self.layouts[layout.value]
-        kind = {0: torch.float32, 14: torch.bfloat16}[numbers]  # cudaDataType
+        kind = {0: torch.float32, 14: torch.bfloat16, 28: torch.float8_e4m3fn}[numbers]  # cudaDataType
         assert apart >= height
         whole = memory(at, (width - 1) * apart + height, kind)
         return whole.as_strided((height, width), (1, apart))
@@ -474,6 +577,7 @@ def reckoning(library: Library, monkeypatch: pytest.MonkeyPatch) -> Reckoning:
     found = Reckoning()
     monkeypatch.setattr(product_cublas, "_library", lambda: found)
     monkeypatch.setattr(product_cublas, "taken", lambda *given: True)
+    monkeypatch.setattr(product_cublas, "taken_eight", lambda *given: True)
     monkeypatch.setattr(product_cublas, "ALIGNED", 2)
     return found
 
@@ -495,7 +599,11 @@ def test_what_the_library_is_told_makes_the_product(
         near(product_cublas.product_gelu(x, matrix, each), with_gelu(x, matrix, each))
     kept = dy.double()
     near(product_cublas.product_added(x, matrix, dy), kept + plain.product(x.double(), matrix.double(), None))
-    assert len(reckoning.named("cublasLtMatmul")) == 9
+    for given in (in_eight(40, 64, 192, x.device), in_eight(40, 64, 192, x.device)):
+        kept = dy.double()
+        assert product_cublas.product_eight_added(*given, dy) is None
+        near(dy, kept + of_eight(given))
+    assert len(reckoning.named("cublasLtMatmul")) == 11
 
 
 @pytest.mark.parametrize("form", ["tanh", "none"])
@@ -513,8 +621,9 @@ def test_a_hidden_layer_is_such_a_product(
 
 
 def test_sums_over_rows_may_be_made_in_parts_and_the_others_not(library: Library) -> None:
-    for kind in ("there", "back", "added", "gelu", "sums"):
-        room = product_cublas.ROOM if kind == "sums" else 0
+    """What eight bits need of memory is theirs."""
+    for kind in ("there", "back", "added", "gelu", "sums", "eight"):
+        room = product_cublas.ROOM if kind in ("sums", "eight") else 0
         library.calls.clear()
         Made(WANTED._replace(kind=kind, biased=False))
         asked = {given[1]: given[2]._obj.value for given in library.named("cublasLtMatmulPreferenceSetAttribute")}
@@ -580,6 +689,28 @@ def test_what_inference_makes_without_an_algorithm_is_made_by_torch(
             assert torch.equal(product_cublas.product_gelu(x, matrix, bias), plain.product_gelu(x, matrix, bias))
     said = {"added": "added to them", "gelu": "with a bias and GELU"}[kind]
     assert caplog.text.count(f"has no algorithm for a product of (4096, 64) to (4096, 192), {said}: torch") == 1
+
+
+@pytest.mark.parametrize("why", ["older", "none", "unsupported", "invalid"])
+def test_a_library_without_scales_for_rows_is_nothing_to_warn_of(
+    why: str, library: Library, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    if why == "older":
+        library.version = 120804
+    library.offers = library.offers if why == "older" else 0
+    library.status["cublasLtMatmulAlgoGetHeuristic"] = {"unsupported": UNSUPPORTED, "invalid": INVALID}.get(why, 0)
+    monkeypatch.setattr(product_cublas, "taken_eight", lambda *given: True)
+    monkeypatch.setattr(product_cublas, "scaled_product", plain_eight.product)
+    given, (*_, y) = in_eight(MANY, 64, 192, torch.device("cpu")), drawn(MANY, 64, 192, torch.device("cpu"))
+    with caplog.at_level(logging.DEBUG, "patchwords"):
+        for _ in range(2):
+            left = product_cublas.product_eight_added(*given, y)
+            assert left is not None
+            assert torch.equal(left, plain_eight.product(*given, None))
+    (line,) = caplog.records
+    assert line.levelno == logging.DEBUG
+    assert "has no algorithm for a product of (4096, 64) to (4096, 192), in eight bits" in line.getMessage()
+    assert not library.made
 
 
 @pytest.mark.parametrize("name", ["cublasLtMatmulAlgoGetHeuristic", "cublasLtMatmul"])
