@@ -1,4 +1,4 @@
-"""Where a training step goes: the device's time by kernel, as torch's profiler sees it."""
+"""Where a training step goes, or a batch that is answered: the device's time by kernel, as torch's profiler sees it."""
 
 import json
 from collections import defaultdict
@@ -7,15 +7,17 @@ from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Literal
 
 import torch
+from torch import Tensor
 from torch.profiler import ProfilerActivity
 
-from patchwords.bench import training
+from patchwords.bench import inference, training
 from patchwords.bench.ceiling import machine
-from patchwords.bench.measure import Call, Effort, finish, in_turns
+from patchwords.bench.measure import Call, Effort, Entrant, finish, in_turns
 from patchwords.bench.row import Report, row
+from patchwords.bench.same import CHECKED, exact, logits
 from patchwords.bench.values import pictures
 from patchwords.models.model import Model
 from patchwords.settings import at_least, check
@@ -27,6 +29,8 @@ KINDS = {"cuda": ("kernel", "gpu_memcpy", "gpu_memset"), "cpu": ("cpu_op",)}  # 
 ACTIVITIES = {"cuda": ProfilerActivity.CUDA, "cpu": ProfilerActivity.CPU}
 LETTERS = 80  # of a kernel's name: the library's go on and on
 EFFORT = Effort(rounds=4, seconds=0.3)
+Work = Literal["training", "inference"]
+NAMED = {"training": "a step", "inference": "a batch"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,6 +39,7 @@ class Asked:
 
     batch: int
     device: torch.device
+    work: Work = "training"
     precision: Precision = "bf16"
     kernels: Choice = "auto"
     graph: Graph = "auto"
@@ -61,10 +66,30 @@ class Spent:
 
 
 def profile(name: str, model: Model, asked: Asked, note: Callable[[str], None]) -> Report:
-    """The step of `bench training`, and its kernels in the notes; a profiler costs a little of the time itself."""
+    """What `bench training` or `bench inference` measures of ours, and its kernels in the notes.
+
+    A profiler costs a little of the time itself.
+    """
     config = model.config
-    sets = pictures(asked.batch, config.channels, config.image, asked.device, training.SETS)
-    labels = [torch.randint(config.classes, (asked.batch,), device=asked.device) for _ in sets]
+    kind, count = (_learning, training.SETS) if asked.work == "training" else (_answering, inference.SETS)
+    sets = pictures(asked.batch, config.channels, config.image, asked.device, count)
+    entrant = kind(deepcopy(model).to(asked.device), sets, asked, note)
+    (seconds,) = in_turns([entrant.call], asked.device, asked.effort)
+    every = spent(_traced(entrant.call, asked), KINDS[asked.device.type], asked.steps)
+    made = row("profile", name, entrant, seconds, batch=asked.batch, image=config.image)
+    total = sum(each.milliseconds for each in every)
+    rest = sum(each.milliseconds for each in every[asked.told :])
+    begins = f"{NAMED[asked.work]} takes {made.milliseconds:.2f} ms, and {total:.2f} ms of kernels"
+    said = [
+        f"{begins}, {len(every)} of them that differ:",
+        *map(str, every[: asked.told]),
+        f"{rest:8.3f} ms           all others",
+    ]
+    return Report(bench="profile", machine=machine(asked.device, {}), rows=(made,), notes=tuple(said))
+
+
+def _learning(model: Model, sets: list[Tensor], asked: Asked, note: Callable[[str], None]) -> Entrant:
+    labels = [torch.randint(model.config.classes, (asked.batch,), device=asked.device) for _ in sets]
     settings = training.Asked(
         batch=asked.batch,
         device=asked.device,
@@ -72,19 +97,19 @@ def profile(name: str, model: Model, asked: Asked, note: Callable[[str], None]) 
         kernels=asked.kernels,
         graph=asked.graph,
     )
-    course = training.Course(deepcopy(model).to(asked.device), sets, labels, settings)
-    entrant, _ = training.ours(course, asked.precision, note)
-    (seconds,) = in_turns([entrant.call], asked.device, asked.effort)
-    every = spent(_traced(entrant.call, asked), KINDS[asked.device.type], asked.steps)
-    made = row("profile", name, entrant, seconds, batch=asked.batch, image=config.image)
-    total = sum(each.milliseconds for each in every)
-    rest = sum(each.milliseconds for each in every[asked.told :])
-    said = [
-        f"a step takes {made.milliseconds:.2f} ms, and {total:.2f} ms of kernels, {len(every)} of them that differ:",
-        *map(str, every[: asked.told]),
-        f"{rest:8.3f} ms           all others",
-    ]
-    return Report(bench="profile", machine=machine(asked.device, {}), rows=(made,), notes=tuple(said))
+    entrant, _ = training.ours(training.Course(model, sets, labels, settings), asked.precision, note)
+    return entrant
+
+
+def _answering(model: Model, sets: list[Tensor], asked: Asked, note: Callable[[str], None]) -> Entrant:
+    settings = inference.Asked(
+        batch=asked.batch, device=asked.device, precisions=(asked.precision,), kernels=asked.kernels
+    )
+    model = model.eval().requires_grad_(False)
+    with exact():
+        wanted = logits(model, sets[0][:CHECKED])
+    (entrant,) = inference.ours(inference.Course(model, sets, wanted, settings), note)
+    return entrant
 
 
 def spent(events: Iterable[Mapping[str, Any]], kinds: tuple[str, ...], steps: int) -> list[Spent]:

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from patchwords.bench.measure import Effort
-from patchwords.bench.profile import Asked, profile, spent
+from patchwords.bench.profile import Asked, Work, profile, spent
 from patchwords.errors import UsageError
 from patchwords.models.model import Model
 
@@ -28,13 +28,16 @@ def test_kernels_of_one_name_are_told_by_their_launch() -> None:
     assert str(copy) == "   0.050 ms    0.5 x  Memcpy"
 
 
-def test_a_step_and_its_kernels(model: Model, effort: Effort, heard: list[str]) -> None:
-    asked = Asked(batch=4, device=CPU, precision="float32", steps=2, told=3, effort=effort)
+@pytest.mark.parametrize(("work", "named"), [("training", "a step"), ("inference", "a batch")])
+def test_a_step_or_a_batch_and_its_kernels(
+    work: Work, named: str, model: Model, effort: Effort, heard: list[str]
+) -> None:
+    asked = Asked(batch=4, device=CPU, work=work, precision="float32", steps=2, told=3, effort=effort)
     report = profile("tiny", model, asked, heard.append)
     (row,) = report.rows
     assert row.bench == "profile"
     assert row.images_per_second > 0
-    assert report.notes[0].startswith(f"a step takes {row.milliseconds:.2f} ms")
+    assert report.notes[0].startswith(f"{named} takes {row.milliseconds:.2f} ms")
     assert len(report.notes) == 5
     assert " x  " in report.notes[1]
     assert report.notes[-1].endswith("all others")
