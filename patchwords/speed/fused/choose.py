@@ -30,6 +30,7 @@ from patchwords.speed.fused.window import fuse_windows
 from patchwords.speed.kernels.table import Kernels
 from patchwords.speed.recompute import Again
 
+ROOMY = (9, 10)  # of GPUs for data centres: others lack the shared memory that attention's own way back takes
 SECOND: dict[type[Layer], Second] = {Block: "branch", StreamNormBlock: "stream"}
 
 
@@ -126,6 +127,8 @@ def attends(attention: Attention, kernels: Kernels, device: torch.device) -> Att
     heads = attention.heads
     if device.type != "cuda":
         return Plain(heads)
-    recent = torch.cuda.get_device_capability(device) >= (8, 0) and torch.backends.cudnn.is_available()
+    capability = torch.cuda.get_device_capability(device)
+    recent = capability >= (8, 0) and torch.backends.cudnn.is_available()
     ways = (cudnn_forward, cudnn_backward) if recent else (flash_forward, flash_backward)
-    return Short(heads, kernels, Library(heads, *ways, kernels.pack))
+    library = Library(heads, *ways, kernels.pack)
+    return Short(heads, kernels, library) if capability[0] in ROOMY else library

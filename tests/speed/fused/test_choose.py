@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from patchwords.models.names import Config
-from patchwords.speed.fused.choose import fuse
+from patchwords.speed.fused.attend import Library, Short
+from patchwords.speed.fused.choose import attends, fuse
 from patchwords.speed.kernels import table
 from patchwords.speed.recompute import recompute
 
@@ -126,3 +127,12 @@ def test_all_layers_can_still_be_looked_at(small_configs: dict[str, Config]) -> 
         torch.testing.assert_close(model.features(images, [1, 2]), plain.features(images, [1, 2]))
         torch.testing.assert_close(model.attention(images, [2]), plain.attention(images, [2]))
         torch.testing.assert_close(model.encoder(model.embed(images)).x, plain.encoder(plain.embed(images)).x)
+
+
+@pytest.mark.parametrize(("capability", "own"), [((8, 0), False), ((8, 9), False), ((9, 0), True), ((12, 0), False)])
+def test_a_gpu_without_the_memory_for_our_attention_has_the_librarys(
+    capability: tuple[int, int], own: bool, small_configs: dict[str, Config], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    attention = small_configs["plain"].build().encoder.blocks[0].attention
+    assert type(attends(attention, table.plain(), torch.device("cuda"))) is (Short if own else Library)

@@ -6,6 +6,7 @@ no GPU.
 
 import json
 import re
+import sys
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ from patchwords.speed.kernels import (
     windowed_triton,
 )
 
-HOPPER = GPUTarget("cuda", 90, 32)
+TARGET = GPUTarget("cuda", int(sys.argv[1]), 32)  # the capability of a GPU: 90 is Hopper
 SHARED, BESIDES = 228 << 10, 1 << 10  # bytes of memory that a multiprocessor's programs share; and what each takes more
 WAITS = re.compile(r"async_wait [^{]*\{num = (\d+)")  # while so many copies that were asked for later are on their way
 COMPILED: dict[str, dict[str, int]] = {}
@@ -46,7 +47,7 @@ class Absent:
         return 0
 
     def get_current_target(self) -> GPUTarget:
-        return HOPPER
+        return TARGET
 
 
 def compiled(kernel: Any, *arguments: Any, grid: Any, warmup: bool, **settings: Any) -> Any:
@@ -56,6 +57,7 @@ def compiled(kernel: Any, *arguments: Any, grid: Any, warmup: bool, **settings: 
     told = COMPILED.setdefault(f"{kernel.fn.__module__.rpartition('.')[2]}.{kernel.fn.__name__}", {})
     room = SHARED // (made.metadata.shared + BESIDES)
     told["programs"] = min(room, told.get("programs", room))
+    told["shared"] = max(made.metadata.shared, told.get("shared", 0))
     told["ahead"] = max([told.get("ahead", 0), *map(int, WAITS.findall(made.asm["ttgir"]))])
     return made
 

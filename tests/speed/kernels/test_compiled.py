@@ -18,19 +18,23 @@ PACKAGE = HERE.parents[3] / "patchwords"
 
 pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU: the kernels run on it")
 Compiled = dict[str, dict[str, int]]
+AT_HOME = 99 << 10  # bytes of shared memory that a program may have there
 
 
-@pytest.fixture(scope="module")
-def compiled(tmp_path_factory: pytest.TempPathFactory) -> Compiled:
-    """What the compiler made of every kernel."""
-    place = tmp_path_factory.mktemp("compiled")
+def made_of_every_kernel(place: Path, capability: int) -> Compiled:
     environment = os.environ | {"TRITON_CACHE_DIR": str(place), "PYTHONPATH": str(PACKAGE.parent)}
     del environment["TRITON_INTERPRET"]
-    words = [sys.executable, str(HERE.with_name("compiling.py"))]
+    words = [sys.executable, str(HERE.with_name("compiling.py")), str(capability)]
     done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
     found: Compiled = json.loads(done.stdout)
     return found
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Compiled:
+    """What the compiler made of every kernel for a Hopper."""
+    return made_of_every_kernel(tmp_path_factory.mktemp("compiled"), 90)
 
 
 def test_every_kernel_compiles_for_a_gpu(compiled: Compiled) -> None:
@@ -54,3 +58,10 @@ def test_programs_of_attention_share_a_multiprocessor(compiled: Compiled) -> Non
 def test_what_is_loaded_ahead_is_on_its_way_while_a_program_works(kernel: str, compiled: Compiled) -> None:
     """Of two stages the next block is asked for behind the work on this one, and waited for at once."""
     assert compiled[kernel]["ahead"] > 0
+
+
+def test_a_gpu_at_home_has_room_for_all_but_attentions_way_back(tmp_path: Path) -> None:
+    """That is left to the library there."""
+    made = made_of_every_kernel(tmp_path, 89)
+    large = {name for name, told in made.items() if told["shared"] > AT_HOME}
+    assert large == {"short_triton._backward_keys"}
