@@ -19,6 +19,7 @@ from patchwords.bench.measure import Call, Effort, Entrant, finish, in_turns
 from patchwords.bench.row import Report, row
 from patchwords.bench.same import CHECKED, exact, logits
 from patchwords.bench.values import pictures
+from patchwords.errors import UsageError
 from patchwords.models.model import Model
 from patchwords.settings import at_least, check
 from patchwords.speed.kernels.available import Choice
@@ -50,6 +51,8 @@ class Asked:
     def __post_init__(self) -> None:
         check(self)
         at_least(1, batch=self.batch, steps=self.steps, told=self.told)
+        if self.work == "inference" and self.graph != "auto":
+            raise UsageError(f"graph {self.graph} is for training: leave it out, or set work to training")
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ def test_a_step_or_a_batch_and_its_kernels(
 ) -> None:
     asked = Asked(batch=4, device=CPU, work=work, precision="float32", steps=2, told=3, effort=effort)
     report = profile("tiny", model, asked, heard.append)
+    assert ("logits" in heard[-1]) == (work == "inference")
     (row,) = report.rows
     assert row.bench == "profile"
     assert row.images_per_second > 0
@@ -41,6 +42,11 @@ def test_a_step_or_a_batch_and_its_kernels(
     assert len(report.notes) == 5
     assert " x  " in report.notes[1]
     assert report.notes[-1].endswith("all others")
+
+
+def test_a_graph_is_of_a_step() -> None:
+    with pytest.raises(UsageError, match="graph always is for training"):
+        Asked(batch=4, device=CPU, work="inference", graph="always")
 
 
 def test_no_step_is_no_profile() -> None:

@@ -85,7 +85,7 @@ class Library:
 
 @dataclass(frozen=True)
 class Short:
-    """Kernels of our own for as many tokens as the usual pictures have; more of them go `otherwise`.
+    """Kernels of our own for as many tokens as the usual pictures have, at `most`; more of them go `otherwise`.
 
     With more than `LONG` tokens the library's forward is the faster one. What it keeps is the same: the logarithm of
     the sum that softmax divides by.
@@ -94,6 +94,7 @@ class Short:
     heads: int
     kernels: Kernels
     otherwise: Library
+    most: int
     lacking: ClassVar[bool] = True
 
     def forward(self, qkv: Tensor, *learned: Tensor) -> tuple[Tensor, Kept]:
@@ -112,7 +113,7 @@ class Short:
         return Back(*self.kernels.short_backward(*flat, *kept, self.heads))
 
     def _takes(self, qkv: Tensor) -> bool:
-        return taken(qkv.shape[-2], qkv.shape[-1] // (3 * self.heads))
+        return qkv.shape[-2] <= self.most and taken(qkv.shape[-2], qkv.shape[-1] // (3 * self.heads))
 
 
 def cudnn_forward(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:

@@ -70,8 +70,8 @@ Waiting = tuple[Tensor, Tensor | None, Tensor, Tensor]  # what is kept of a norm
 class Open(NamedTuple):
     """Rows whose last sum is not made yet: a stream, the branch to be added, what stochastic depth leaves of that.
 
-    Who reads them makes the sum, in the pass that normalises it. Its gradient is told at the stream alone: who made the
-    branch knows what of it goes there.
+    Who reads them makes the sum, in the pass that normalises it. The gradient of the sum arrives at the stream alone:
+    the block that made the branch works out its share.
     """
 
     stream: Tensor

@@ -30,7 +30,10 @@ from patchwords.speed.fused.window import fuse_windows
 from patchwords.speed.kernels.table import Kernels
 from patchwords.speed.recompute import Again
 
-ROOMY = (9, 10)  # of GPUs for data centres: others lack the shared memory that attention's own way back takes
+# Tokens of the longest sequence whose way back through attention finds room in the shared memory of a multiprocessor,
+# by the first number of a GPU's capability or both; of all others, those at home.
+MOST: dict[int | tuple[int, int], int] = {9: 256, 10: 256, (8, 0): 208, (8, 7): 208}
+AT_HOME = 128
 SECOND: dict[type[Layer], Second] = {Block: "branch", StreamNormBlock: "stream"}
 
 
@@ -105,13 +108,15 @@ def _ends(module: nn.Module) -> set[nn.Module]:
 def _read(parts: Parts, ends: Callable[[Open], Tensor]) -> Callable[[Tokens], Tensor]:
     """Eq. 2 to 4 where only the first tokens of the last layer are looked at.
 
-    The sum that ends a block is made by the norm of the next one, unless blocks run again in the backward pass.
+    The sum that ends a block is made by the norm of the next one, unless blocks run again in the backward pass or
+    somebody wants to hear of them.
     """
 
     def read(tokens: Tokens) -> Tensor:
         rows, blocks = Open(tokens.x), parts.encoder.blocks[:-1]
         forwards = [forward for block in blocks if isinstance(forward := vars(block)["forward"], Either)]
-        if len(forwards) == len(blocks):
+        heard = any(block._forward_hooks or block._forward_pre_hooks for block in blocks)
+        if len(forwards) == len(blocks) and not heard:
             for forward in forwards:
                 rows = forward.after(rows)
         else:
@@ -123,12 +128,16 @@ def _read(parts: Parts, ends: Callable[[Open], Tensor]) -> Callable[[Tokens], Te
 
 
 def attends(attention: Attention, kernels: Kernels, device: torch.device) -> Attend:
-    """Our own kernels for short sequences; for others cuDNN's, flash's on older GPUs, and the equations elsewhere."""
+    """Our own kernels for short sequences; for others cuDNN's, and the equations where there is no GPU.
+
+    flash's on older GPUs, and where the same bits are asked for, which cuDNN does not promise.
+    """
     heads = attention.heads
     if device.type != "cuda":
         return Plain(heads)
     capability = torch.cuda.get_device_capability(device)
     recent = capability >= (8, 0) and torch.backends.cudnn.is_available()
-    ways = (cudnn_forward, cudnn_backward) if recent else (flash_forward, flash_backward)
-    library = Library(heads, *ways, kernels.pack)
-    return Short(heads, kernels, library) if capability[0] in ROOMY else library
+    free = not torch.are_deterministic_algorithms_enabled()
+    ways = (cudnn_forward, cudnn_backward) if recent and free else (flash_forward, flash_backward)
+    most = MOST.get(capability, MOST.get(capability[0], AT_HOME))
+    return Short(heads, kernels, Library(heads, *ways, kernels.pack), most)

@@ -3,8 +3,9 @@
 The scales of weights are found once, those of activations by the kernels that make them, so nothing is to be calibrated
 and no outlier of one picture touches another. The last layer stays in sixteen bits: the answer is made of it.
 
-What attention makes is known not to be too large before there is a picture: a mean of values v, which a matrix makes of
-normalised rows. So it is rounded as it is made, with a factor for each column that the next matrix has the inverse of.
+How large what attention makes can be is known before there is a picture: it is a mean of values v, which a matrix makes
+of normalised rows. So it is rounded as it is made, with a factor for each column that the next matrix has the inverse
+of.
 """
 
 from collections.abc import Sequence
@@ -20,7 +21,7 @@ from patchwords.speed.fused.stream import Stream, Weights, attended, by_own_kern
 from patchwords.speed.kernels.norm import LARGEST, LEAST, rounded
 from patchwords.speed.kernels.table import Kernels
 
-ROOM = 1.25  # for what rounding to eight bits has added to values by the time that attention takes their mean
+ROOM = 1.25  # for what rounding to eight bits has added to values by then; the rest would be cut off
 
 
 class Rounded(NamedTuple):
@@ -93,7 +94,7 @@ def eight_layer(weights: Weights) -> EightLayer:
 
 
 def largest(weights: Weights) -> Tensor:
-    """No value v, and so no mean of values, is larger, each in its place.
+    """No value v, and so no mean of values, is larger, each in its place, but for what rounding adds.
 
     A row of mean 0 and deviation 1 is as long as the root of its width, and a product with it at most that long.
     """

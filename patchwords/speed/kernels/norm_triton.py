@@ -104,7 +104,7 @@ def _backward(
         x = tl.load(x_at + place + far, mask=inside, other=0.0).to(tl.float32)
         mean = tl.load(mean_at + row, mask=here, other=0.0)[:, None]
         inverse = tl.load(inverse_at + row, mask=here, other=0.0)[:, None]
-        hat = x * inverse - mean * inverse  # beyond the width something, which dy and the weight are not
+        hat = x * inverse - mean * inverse  # not zero beyond the width, but dy and the weight are
         scaled = dy * weight
         middle, slope = tl.reduce((scaled, scaled * hat), 1, _both)
         middle, slope = (middle * share)[:, None], (slope * share)[:, None]

@@ -33,7 +33,7 @@ from patchwords.speed.kernels.eight import scaled_product
 logger = logging.getLogger("patchwords")
 
 MANY = 4096  # rows: of fewer, a product is over before it matters how it is made
-CROWD = 16384  # rows of pictures that somebody asks about: fewer come in ever other numbers, and each would be measured
+CROWD = 16384  # rows of pictures that somebody asks about: smaller batches come in ever other sizes to measure
 MOST = 16  # algorithms that are asked for
 CALLS, ROUNDS = 3, 3  # of a way that is measured
 ALIGNED = 256  # bytes: where the library may assume that a matrix begins
@@ -108,11 +108,13 @@ def product_gelu(x: Tensor, matrix: Tensor, bias: Tensor) -> Tensor:
 
 
 def product_eight_added(x: Tensor, scale: Tensor, matrix: Tensor, weight_scale: Tensor, y: Tensor) -> Tensor | None:
-    if taken_eight(x, scale, matrix, weight_scale, y) and (made := offered(_wanted(x, matrix, None, kind="eight"))):
+    made = offered(_wanted(x, matrix, None, kind="eight")) if taken_eight(x, scale, matrix, weight_scale, y) else None
+    if made and not made.refused:
         try:
             made(y, x, matrix, None, scale, weight_scale)
             return None
         except RefusedError as error:  # before anything was added
+            made.refused = True
             logger.debug("%s: torch makes it (%s)", made.wanted, error)
     return scaled_product(x, scale, matrix, weight_scale, None)
 
@@ -256,6 +258,7 @@ class Made:
     ways: list[Way] = field(init=False)  # the library's guess first; none, if it has no algorithm
     usual: int = field(default=0, init=False)  # the one where nothing may be measured
     best: int | None = field(default=None, init=False)
+    refused: bool = field(default=False, init=False)  # whatever was offered, when it was to be done
     lock: Lock = field(default_factory=Lock, init=False)  # a descriptor knows one bias at a time
 
     def __post_init__(self) -> None:

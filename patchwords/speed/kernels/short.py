@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from patchwords.speed.kernels.norm import single
+from patchwords.speed.kernels.norm import LARGEST, single
 
 LONG = 208  # tokens: of more, programs that share a multiprocessor have no room for a block that is loaded ahead
 LONELY = 128  # heads of all pictures together: no more than a large GPU has multiprocessors
@@ -42,8 +42,9 @@ def short(qkv: Tensor, heads: int) -> Attended:
 
 
 def short_eight(qkv: Tensor, heads: int, factors: Tensor) -> Tensor:
-    """The joined heads as rows in eight bits (e4m3), each column times a factor that no number is too large with."""
-    return (single(short(qkv, heads).out) * factors).to(torch.float8_e4m3fn).flatten(0, 1)
+    """The joined heads as rows in eight bits (e4m3), each column times its factor; what is too large is cut off."""
+    rows = single(short(qkv, heads).out) * factors
+    return rows.clamp(-LARGEST, LARGEST).to(torch.float8_e4m3fn).flatten(0, 1)
 
 
 def short_backward(grad: Tensor, qkv: Tensor, out: Tensor, total: Tensor, heads: int) -> ShortGradients:

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from patchwords.models.names import Config
-from patchwords.speed.fused.attend import Library, Short
+from patchwords.speed.fused.attend import Short, cudnn_backward
+from patchwords.speed.fused.block import Open
 from patchwords.speed.fused.choose import attends, fuse
 from patchwords.speed.kernels import table
 from patchwords.speed.recompute import recompute
@@ -129,10 +130,43 @@ def test_all_layers_can_still_be_looked_at(small_configs: dict[str, Config]) -> 
         torch.testing.assert_close(model.encoder(model.embed(images)).x, plain.encoder(plain.embed(images)).x)
 
 
-@pytest.mark.parametrize(("capability", "own"), [((8, 0), False), ((8, 9), False), ((9, 0), True), ((12, 0), False)])
-def test_a_gpu_without_the_memory_for_our_attention_has_the_librarys(
-    capability: tuple[int, int], own: bool, small_configs: dict[str, Config], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize(
+    ("capability", "most"),
+    [((7, 5), 128), ((8, 0), 208), ((8, 6), 128), ((8, 9), 128), ((9, 0), 256), ((10, 3), 256), ((12, 0), 128)],
+)
+def test_a_gpu_takes_as_many_tokens_as_it_has_memory_for_and_the_library_the_others(
+    capability: tuple[int, int],
+    most: int,
+    exact: bool,
+    small_configs: dict[str, Config],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """cuDNN's attention, which does not promise the same bits, only where these are not asked for."""
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
-    attention = small_configs["plain"].build().encoder.blocks[0].attention
-    assert type(attends(attention, table.plain(), torch.device("cuda"))) is (Short if own else Library)
+    monkeypatch.setattr(torch.backends.cudnn, "is_available", lambda: True)
+    monkeypatch.setattr(torch, "are_deterministic_algorithms_enabled", lambda: exact)
+    attention = replace(small_configs["plain"], width=128).build().encoder.blocks[0].attention
+    attend = attends(attention, table.plain(), torch.device("cuda"))
+    assert isinstance(attend, Short)
+    takes = [tokens for tokens in (65, 128, 129, 208, 209, 256, 257) if attend._takes(torch.empty(1, tokens, 3 * 128))]
+    assert max(takes) == most
+    assert (attend.otherwise.backwards is cudnn_backward) == (capability >= (8, 0) and not exact)
+
+
+def test_what_is_not_summed_yet_keeps_no_gradient_of_its_own(small_configs: dict[str, Config]) -> None:
+    model = replace(small_configs["plain"], depth=3).build().train()
+    fuse(model, table.plain(), torch.float32, CPU)
+    rows = vars(model.encoder.blocks[0])["forward"].after(Open(torch.randn(2, 5, 32)))
+    assert rows.stream.requires_grad
+    assert rows.branch is not None
+    assert not rows.branch.requires_grad
+
+
+def test_who_listens_to_blocks_hears_of_them(small_configs: dict[str, Config]) -> None:
+    model = replace(small_configs["plain"], depth=3).build().train()
+    fuse(model, table.plain(), torch.float32, CPU)
+    heard: list[torch.Size] = []
+    model.encoder.blocks[1].register_forward_hook(lambda block, given, made: heard.append(made.shape))
+    model(torch.randn(2, 3, 32, 24))
+    assert heard == [torch.Size([2, model.config.tokens, 32])]

@@ -16,19 +16,25 @@ from patchwords.speed.fused.embed import fuse_embed
 from patchwords.speed.fused.parts import parts_of
 from patchwords.speed.fused.stream import Stream, layers
 from patchwords.speed.gpu import stream as streamed_for_a_gpu
-from patchwords.speed.kernels import table
+from patchwords.speed.kernels import eight, table
+from patchwords.speed.kernels.table import Kernels
 
 FUSABLE = ["plain", "grey", "mlp head", "mean", "mean, norm after", "map", "distilled", "no positions", "hybrid"]
 FUSABLE += ["1d over class", "2d", "sincos", "no classes"]
 
 
-def streamed(model: nn.Module, kind: type[Stream] | type[EightStream], dtype: torch.dtype) -> nn.Module:
-    model = copy.deepcopy(model)
+def streamed(
+    model: nn.Module,
+    kind: type[Stream] | type[EightStream],
+    dtype: torch.dtype,
+    kernels: Kernels | None = None,
+) -> nn.Module:
+    model, kernels = copy.deepcopy(model), kernels or table.plain()
     parts = parts_of(model)
     assert parts is not None
     assert parts.whole
-    stream = kind(parts.blocks, parts.encoder.norm, parts.pool.front, table.plain(), dtype)
-    fuse_embed(parts.embed, table.plain(), dtype)
+    stream = kind(parts.blocks, parts.encoder.norm, parts.pool.front, kernels, dtype)
+    fuse_embed(parts.embed, kernels, dtype)
     vars(model)["read"] = lambda tokens: parts.pool(stream(tokens))
     return model
 
@@ -108,6 +114,39 @@ def test_pictures_in_single_precision_are_rounded_on_their_way(
     images = torch.randn(3, small_config.channels, *small_config.image)
     found, expected = copied(images), model(images)
     assert 1e-4 < (found - expected).norm() / expected.norm() < 0.05
+
+
+@pytest.mark.parametrize("pooled", [True, False])
+@torch.inference_mode()
+def test_what_a_product_has_not_added_the_next_norm_adds(
+    small_configs: dict[str, Config], randomised: Callable[[nn.Module], nn.Module], pooled: bool
+) -> None:
+    """As where the library has no product in eight bits that adds, and for few pictures."""
+    config = replace(small_configs["plain"], depth=4, width=128, mlp=128)
+    model = biased(randomised((replace(config, pool=Mean()) if pooled else config).build()).eval())
+    images = torch.randn(16, 3, *config.image)
+    left = replace(table.plain(), product_eight_added=lambda *given: eight.product(*given[:4], None))
+    found, expected = (streamed(model, EightStream, torch.float32, each)(images) for each in (left, table.plain()))
+    torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-3)
+
+
+@torch.no_grad()
+def test_each_column_of_attention_has_a_factor_of_its_own(
+    small_configs: dict[str, Config], randomised: Callable[[nn.Module], nn.Module]
+) -> None:
+    """Values ten thousand times as large in some columns, which the next matrix takes back, cost the others nothing."""
+    config = replace(small_configs["plain"], depth=3, width=128, mlp=128)
+    model = biased(randomised(config.build()).eval())
+    for block in model.encoder.blocks:
+        attention = block.attention
+        attention.qkv.weight[256:260] *= 1e4
+        attention.qkv.bias[256:260] *= 1e4
+        attention.out.weight[:, :4] *= 1e-4
+        attention.qkv.weight[260:264] = 0.0  # values that are nothing
+        attention.qkv.bias[260:264] = 0.0
+    images = torch.randn(16, 3, *config.image)
+    found, expected = streamed(model, EightStream, torch.float32)(images), model(images)
+    assert 1e-4 < (found - expected).norm() / expected.norm() < 0.12
 
 
 @pytest.mark.parametrize("aimed", [False, True])
