@@ -130,7 +130,7 @@ def _read(parts: Parts, ends: Callable[[Open], Tensor]) -> Callable[[Tokens], Te
 def attends(attention: Attention, kernels: Kernels, device: torch.device) -> Attend:
     """Our own kernels for short sequences; for others cuDNN's, and the equations where there is no GPU.
 
-    flash's on older GPUs, and where the same bits are asked for, which cuDNN does not promise.
+    Older GPUs have flash's instead of cuDNN's, and so has who asks for the same bits, which cuDNN does not promise.
     """
     heads = attention.heads
     if device.type != "cuda":
