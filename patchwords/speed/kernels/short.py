@@ -1,4 +1,4 @@
-"""Eq. 6 and 7 for short sequences, forward and backward: the plain twins of `short_triton`.
+"""Eq. 6 and 7 for short sequences, forward and backward: the plain twins of `short_triton` and `short_gluon`.
 
 q, k and v lie side by side, (batch, tokens, 3 · width), as one matrix has made them; so do their gradients. `total` is
 the logarithm of the sum that softmax divides by, (batch, heads, tokens). Sums are in single precision at least.

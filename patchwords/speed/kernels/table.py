@@ -90,7 +90,7 @@ def plain() -> Kernels:
 
 
 def fast() -> Kernels:
-    """Triton's, for GPUs."""
+    """Triton's and Gluon's, for GPUs."""
     from patchwords.speed.kernels import (  # Triton is not there without a GPU
         eight_triton,
         few_triton,
@@ -100,7 +100,7 @@ def fast() -> Kernels:
         patches_triton,
         product_cublas,
         sequence_triton,
-        short_triton,
+        short_hopper,
         windowed_triton,
     )
 
@@ -122,9 +122,9 @@ def fast() -> Kernels:
         linear_gelu=gelu_triton.linear_gelu,
         gelu_backward=gelu_triton.gelu_backward,
         pack=pack_triton.pack,
-        short=short_triton.short,
-        short_eight=short_triton.short_eight,
-        short_backward=short_triton.short_backward,
+        short=short_hopper.short,
+        short_eight=short_hopper.short_eight,
+        short_backward=short_hopper.short_backward,
         few=few_triton.few,
         few_backward=few_triton.few_backward,
         windowed=windowed_triton.windowed,

@@ -6,11 +6,14 @@ no GPU.
 
 import json
 import re
+import subprocess
 import sys
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 import numpy as np
 import torch
+from triton import knobs
 from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 from triton.runtime.jit import JITFunction
@@ -32,6 +35,7 @@ from patchwords.speed.kernels import (
 
 TARGET = GPUTarget("cuda", int(sys.argv[1]), 32)  # the capability of a GPU: 90 is Hopper
 SHARED, BESIDES = 228 << 10, 1 << 10  # bytes of memory that a multiprocessor's programs share; and what each takes more
+HOPPER = 90
 WAITS = re.compile(r"async_wait [^{]*\{num = (\d+)")  # while so many copies that were asked for later are on their way
 COMPILED: dict[str, dict[str, int]] = {}
 LAUNCH = JITFunction.run
@@ -58,8 +62,22 @@ def compiled(kernel: Any, *arguments: Any, grid: Any, warmup: bool, **settings: 
     room = SHARED // (made.metadata.shared + BESIDES)
     told["programs"] = min(room, told.get("programs", room))
     told["shared"] = max(made.metadata.shared, told.get("shared", 0))
+    if kernel.is_gluon():
+        told["spilled"] = max(spilled(made), told.get("spilled", 0))
+        told["asked"] = made.asm["ptx"].count("wgmma.wait_group")
+        told["waits"] = made.asm["sass"].count("WARPGROUP.DEPBAR")
     told["ahead"] = max([told.get("ahead", 0), *map(int, WAITS.findall(made.asm["ttgir"]))])
     return made
+
+
+def spilled(made: Any) -> int:
+    """Bytes of a thread's registers that lie in memory."""
+    with NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(made.asm["cubin"])
+        file.flush()
+        words = [knobs.nvidia.cuobjdump.path, "--dump-resource-usage", file.name]
+        told = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    return int(re.search(r"STACK:(\d+)", told)[1])
 
 
 def rows(*shape: int) -> torch.Tensor:
@@ -89,6 +107,17 @@ def training(tokens: int, heads: int) -> None:
     pack_triton.pack(x, x, x)
     patches_triton.patches(torch.zeros(2, 3, 224, 224), (16, 16), torch.bfloat16)
     sequence_triton.sequence(rows(2, tokens - 1, width), rows(1, width), rows(tokens - 1, width), torch.bfloat16)
+
+
+def products_on_their_way(tokens: int, heads: int) -> None:
+    """What only a Hopper has."""
+    from patchwords.speed.kernels import short_gluon
+
+    width = 64 * heads
+    qkv, out = rows(2, tokens, 3 * width), rows(2, tokens, width)
+    short_gluon.short(qkv, heads)
+    short_gluon.short_eight(qkv, heads, torch.zeros(width))
+    short_gluon.short_backward(out, qkv, out, torch.zeros(2, heads, tokens), heads)
 
 
 def windows() -> None:
@@ -124,6 +153,8 @@ def main() -> None:
     driver.set_active(Absent())
     JITFunction.run = compiled
     training(197, 6)
+    if TARGET.arch == HOPPER:
+        products_on_their_way(197, 6)
     windows()
     eight()
     pictures()

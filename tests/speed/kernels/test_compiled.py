@@ -40,7 +40,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Compiled:
 def test_every_kernel_compiles_for_a_gpu(compiled: Compiled) -> None:
     launched = {
         f"{file.stem}.{kernel}"
-        for file in PACKAGE.rglob("*_triton.py")
+        for file in [*PACKAGE.rglob("*_triton.py"), *PACKAGE.rglob("*_gluon.py")]
         for kernel in re.findall(r"^ *(_\w+)\[\(?\w+", file.read_text("utf-8"), re.MULTILINE)
     }
     assert len(launched) >= 15
@@ -52,6 +52,14 @@ def test_programs_of_attention_share_a_multiprocessor(compiled: Compiled) -> Non
     assert compiled["short_triton._forward"]["programs"] >= 3
     assert compiled["short_triton._backward_keys"]["programs"] >= 2
     assert compiled["short_triton._backward_queries"]["programs"] >= 3
+
+
+def test_attentions_products_are_on_their_way_on_a_hopper(compiled: Compiled) -> None:
+    """Without registers enough the compiler would wait for every one, or keep in memory what is needed at once."""
+    told = compiled["short_gluon._backward"]
+    assert (compiled["short_gluon._forward"]["programs"], told["programs"]) >= (3, 2)
+    assert told["waits"] <= told["asked"] + 2
+    assert told["spilled"] <= 64
 
 
 @pytest.mark.parametrize("kernel", ["windowed_triton._forward", "norm_triton._backward", "gelu_triton._backward"])
