@@ -22,7 +22,11 @@ logger = logging.getLogger("patchwords")
 
 Work = Literal["forward", "forward in eight bits", "backward"]
 HOPPER = (9, 0)
-LEAST = 64  # tokens: with fewer there is nothing to wait for
+LEAST: dict[Work, int] = {
+    "forward": 129,
+    "forward in eight bits": 129,
+    "backward": 64,
+}  # tokens from which it is faster
 PICTURES = 2  # of a trial
 NEAR: dict[Work, float] = {  # that and what is right may be apart, by root mean squares: four times what rounding makes
     "forward": 0.01,
@@ -45,18 +49,18 @@ def short_backward(grad: Tensor, qkv: Tensor, out: Tensor, total: Tensor, heads:
 
 def _by(work: Work, qkv: Tensor, heads: int) -> ModuleType:
     """Whose kernel does it."""
-    if taken(qkv, heads) and trial(work, qkv.device, qkv.dtype, qkv.shape[1], heads).passed():
+    if taken(work, qkv, heads) and trial(work, qkv.device, qkv.dtype, qkv.shape[1], heads).passed():
         return _gluon()
     return short_triton
 
 
-def taken(qkv: Tensor, heads: int) -> bool:
-    """Whether a GPU has the products that can be on their way, and enough to do for several programs on each part."""
+def taken(work: Work, qkv: Tensor, heads: int) -> bool:
+    """Whether a GPU has products that can be on their way, and enough to do for every part of it."""
     batch, tokens, across = qkv.shape
     return (
         qkv.is_cuda
         and qkv.dtype.itemsize == 2
-        and LEAST <= tokens <= LONG
+        and LEAST[work] <= tokens <= LONG
         and batch * heads > LONELY
         and plain.taken(tokens, across // (3 * heads))
         and torch.cuda.get_device_capability(qkv.device) == HOPPER
