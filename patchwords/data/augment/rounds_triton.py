@@ -1,4 +1,7 @@
-"""`rounds.run` with one Triton kernel a round for what needs a few pixels of a picture; the rest is done by groups."""
+"""`rounds.run` with one Triton kernel a round, after another has looked at pictures that must be known as a whole.
+
+Hue and blur, which policies hardly ask for, are done by groups.
+"""
 
 from collections.abc import Sequence
 
@@ -14,10 +17,13 @@ from patchwords.data.augment.rounds import OPERATIONS, WIDTH, Round, onto
 from patchwords.ops.draws import Numbers
 
 BLOCK = 1024  # pixels that are made together
+LOOKED = 4096  # pixels that are looked at together
+LEVELS = tl.constexpr(256)
 NAMES = (  # by their numbers in the kernel
     "identity", "mirror", "bilinear", "nearest", "cover", "invert", "posterise", "solarise", "solarise-add",
-    "brightness", "contrast-of-area", "colour", "grey", "sharpness",
+    "brightness", "contrast-of-area", "colour", "grey", "sharpness", "autocontrast", "equalise", "contrast",
 )  # fmt: skip
+WHOLE = ("autocontrast", "equalise", "contrast")  # must know the whole picture
 NUMBERS = {name: number for number, name in enumerate(NAMES)}
 
 
@@ -42,8 +48,13 @@ def _done(images: Tensor, drawn: Round, numbers: Tensor) -> Tensor:
     batch, _, height, width = images.shape
     out = torch.empty(images.shape, dtype=torch.float32, device=images.device)
     grey_level = min(height * width // 256, 255) / 255
+    levels = not images.is_floating_point()
+    told = torch.empty(batch, 3, LEVELS.value, dtype=torch.float32, device=images.device)
+    if len(chosen := np.flatnonzero(np.isin(drawn.names, WHOLE))):
+        place = onto(chosen.astype(np.int32), images)
+        _look[(len(chosen), 3)](images, numbers, place, told, height * width, *LUMA, WIDTH, levels, LOOKED)
     grid = (triton.cdiv(height * width, BLOCK), batch)
-    _round[grid](images, numbers, out, height, width, grey_level, *LUMA, WIDTH, not images.is_floating_point(), BLOCK)
+    _round[grid](images, numbers, told, out, height, width, grey_level, *LUMA, WIDTH, levels, BLOCK)
     for name, chosen, columns in drawn.groups():
         if name not in NUMBERS:
             place, column = onto(chosen, images), onto(columns.astype(np.float32), images)
@@ -54,15 +65,17 @@ def _done(images: Tensor, drawn: Round, numbers: Tensor) -> Tensor:
 
 
 @triton.jit
+def _value(place, here, WHOLE: tl.constexpr):  # type: ignore[no-untyped-def]
+    """In [0, 1]; zero where nothing is."""
+    x = tl.load(place, here, 0).to(tl.float32)
+    return x / 255.0 if WHOLE else x
+
+
+@triton.jit
 def _pixel(base, row, col, width, plane, here, WHOLE: tl.constexpr):  # type: ignore[no-untyped-def]
-    """Red, green and blue in [0, 1]."""
+    """Red, green and blue."""
     place = base + row * width + col
-    red = tl.load(place, here, 0).to(tl.float32)
-    green = tl.load(place + plane, here, 0).to(tl.float32)
-    blue = tl.load(place + 2 * plane, here, 0).to(tl.float32)
-    if WHOLE:
-        red, green, blue = red / 255.0, green / 255.0, blue / 255.0
-    return red, green, blue
+    return _value(place, here, WHOLE), _value(place + plane, here, WHOLE), _value(place + 2 * plane, here, WHOLE)
 
 
 @triton.jit
@@ -97,8 +110,52 @@ def _source(row, col, numbers, height, width):  # type: ignore[no-untyped-def]
 
 
 @triton.jit
+def _look(  # type: ignore[no-untyped-def]
+    images, table, chosen, told, plane, luma_red, luma_green, luma_blue,
+    WIDTH: tl.constexpr, WHOLE: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Of a channel of a picture: its darkest value and its width, or what becomes of its levels; or the mean grey."""
+    picture, channel = tl.load(chosen + tl.program_id(0)).to(tl.int64), tl.program_id(1)
+    base, there = images + picture * 3 * plane, told + (picture * 3 + channel) * LEVELS
+    which = tl.load(table + picture * (1 + WIDTH)).to(tl.int32)
+    if which == 14:  # autocontrast
+        low, high = tl.full((BLOCK,), 1.0, tl.float32), tl.zeros((BLOCK,), tl.float32)
+        for first in range(0, plane, BLOCK):
+            pixel = first + tl.arange(0, BLOCK)
+            x = _value(base + channel * plane + pixel, pixel < plane, WHOLE)
+            low, high = tl.minimum(low, tl.where(pixel < plane, x, 1.0)), tl.maximum(high, x)
+        darkest, brightest = tl.min(low, 0), tl.max(high, 0)
+        tl.store(there, tl.where(brightest > darkest, darkest, 0.0))
+        tl.store(there + 1, tl.where(brightest > darkest, brightest - darkest, 1.0))
+    elif which == 15:  # equalise
+        level = tl.arange(0, LEVELS)
+        counts = tl.zeros((LEVELS,), tl.int32)
+        for first in range(0, plane, BLOCK):
+            pixel = first + tl.arange(0, BLOCK)
+            x = _value(base + channel * plane + pixel, pixel < plane, WHOLE)
+            counts += tl.histogram(_nearest(x * 255).to(tl.int32), LEVELS)
+        counts -= tl.where(level == 0, tl.cdiv(plane, BLOCK) * BLOCK - plane, 0)  # those beyond the last pixel
+        brightest = tl.max(tl.where(counts > 0, level, 0), 0)
+        step = (plane - tl.sum(tl.where(level == brightest, counts, 0), 0)) // 255
+        below = tl.cumsum(counts, 0) - counts
+        spread = tl.minimum((below + step // 2) // tl.maximum(step, 1), 255)
+        tl.store(there + level, tl.where(step > 0, spread, level).to(tl.float32) / 255.0)
+    elif channel == 0:  # contrast
+        total = tl.zeros((BLOCK,), tl.int64)
+        for first in range(0, plane, BLOCK):
+            pixel = first + tl.arange(0, BLOCK)
+            red = _value(base + pixel, pixel < plane, WHOLE)
+            green = _value(base + plane + pixel, pixel < plane, WHOLE)
+            blue = _value(base + 2 * plane + pixel, pixel < plane, WHOLE)
+            grey = _limited(red * luma_red + green * luma_green + blue * luma_blue)
+            total += _nearest(grey * 255).to(tl.int64)
+        mean = (2 * tl.sum(total, 0) + plane) // (2 * plane)  # rounded to the nearest
+        tl.store(there, mean.to(tl.float32) / 255.0)
+
+
+@triton.jit
 def _round(  # type: ignore[no-untyped-def]
-    images, table, out, height, width, grey_level, luma_red, luma_green, luma_blue,
+    images, table, told, out, height, width, grey_level, luma_red, luma_green, luma_blue,
     WIDTH: tl.constexpr, WHOLE: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     pixel, picture = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), tl.program_id(1).to(tl.int64)
@@ -177,6 +234,19 @@ def _round(  # type: ignore[no-untyped-def]
         red = tl.where(is_inner, _away(sum_red / 13, red, number), red)
         green = tl.where(is_inner, _away(sum_green / 13, green, number), green)
         blue = tl.where(is_inner, _away(sum_blue / 13, blue, number), blue)
+    elif which == 14:  # autocontrast
+        look = told + picture * 3 * LEVELS
+        red = (red - tl.load(look)) / tl.load(look + 1)
+        green = (green - tl.load(look + LEVELS)) / tl.load(look + LEVELS + 1)
+        blue = (blue - tl.load(look + 2 * LEVELS)) / tl.load(look + 2 * LEVELS + 1)
+    elif which == 15:  # equalise
+        look = told + picture * 3 * LEVELS
+        red = tl.load(look + _nearest(red * 255).to(tl.int32))
+        green = tl.load(look + LEVELS + _nearest(green * 255).to(tl.int32))
+        blue = tl.load(look + 2 * LEVELS + _nearest(blue * 255).to(tl.int32))
+    elif which == 16:  # contrast
+        mean = tl.load(told + picture * 3 * LEVELS)
+        red, green, blue = _away(mean, red, number), _away(mean, green, number), _away(mean, blue, number)
     there = out + picture * 3 * plane + pixel
     tl.store(there, red, here)
     tl.store(there + plane, green, here)

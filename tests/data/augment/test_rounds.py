@@ -84,6 +84,20 @@ def test_every_operation_has_its_twin_on_a_gpu(name: str, kind: torch.dtype) -> 
     assert_twins(pictures(kind, torch.device("cuda")), [drawn])
 
 
+@KINDS
+@pytest.mark.parametrize("name", triton.WHOLE)
+def test_large_and_flat_pictures_are_known_as_a_whole(name: str, kind: torch.dtype) -> None:
+    """More pixels than are looked at together; a channel of one value, and pictures of two and of few levels."""
+    given = torch.randint(0, 256, (4, 3, 97, 83), dtype=torch.uint8)
+    given[0, 1] = 77
+    given[1] = 255 * (given[1] > 200)
+    given[2] = given[2] // 64 + 128
+    given[3] = 0
+    drawn = Round.empty(4)
+    drawn.put(np.arange(4), name, np.random.default_rng().uniform(0.1, 1.9, 4))
+    assert_twins(given if kind == torch.uint8 else given / 255, [drawn])
+
+
 def test_what_the_kernel_knows_are_operations() -> None:
     assert set(triton.NAMES) <= {"identity", *OPERATIONS}
 

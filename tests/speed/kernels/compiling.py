@@ -146,7 +146,9 @@ def pictures() -> None:
     boxes = np.array([[0.0, 0.0, 30.0, 40.0]] * 2)
     stack_triton.cut_pictures(every, boxes, (16, 16), "bicubic")
     for levels in (torch.zeros(2, 3, 16, 16, dtype=torch.uint8), torch.zeros(2, 3, 16, 16)):
-        rounds_triton.run(levels, [Round.empty(2)])
+        drawn = Round.empty(2)
+        drawn.put(np.arange(1), "equalise")
+        rounds_triton.run(levels, [drawn])
 
 
 def main() -> None:
