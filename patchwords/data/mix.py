@@ -63,7 +63,14 @@ def symmetric_beta(alpha: float, first: Numbers, second: Numbers) -> Numbers:
 
 
 def _blend(x: Tensor, theirs: float) -> Tensor:
-    return x + theirs * (_neighbours(x) - x)  # in this form a picture that is its own neighbour stays as it is
+    """A last one without a neighbour stays as it is."""
+    paired = len(x) // 2 * 2
+    first, second = x[0:paired:2], x[1:paired:2]
+    difference, mixed = second - first, torch.empty_like(x)
+    torch.add(first, difference, alpha=theirs, out=mixed[0:paired:2])
+    torch.sub(second, difference, alpha=theirs, out=mixed[1:paired:2])
+    mixed[paired:] = x[paired:]
+    return mixed
 
 
 def _cut(images: Tensor, theirs: float, row: float, column: float) -> tuple[Tensor, float]:
@@ -71,9 +78,9 @@ def _cut(images: Tensor, theirs: float, row: float, column: float) -> tuple[Tens
     height, width = images.shape[2:]
     top, bottom = _span(height, row, theirs)
     left, right = _span(width, column, theirs)
-    images, neighbours = images.clone(), _neighbours(images)
-    images[:, :, top:bottom, left:right] = neighbours[:, :, top:bottom, left:right]
-    return images, (bottom - top) * (right - left) / (height * width)
+    mixed, box = images.clone(), (..., slice(top, bottom), slice(left, right))
+    mixed[box] = _neighbours(images[box])
+    return mixed, (bottom - top) * (right - left) / (height * width)
 
 
 def _span(side: int, place: float, share: float) -> tuple[int, int]:
