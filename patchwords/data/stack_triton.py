@@ -1,4 +1,7 @@
-"""`patchwords.data.stack` as one Triton kernel, which reads every picture where it lies and makes no stack of them."""
+"""`patchwords.data.stack` as two Triton kernels, along the rows and along the columns, as Pillow does it.
+
+Every picture is read where it lies, and no more of it than its box can see.
+"""
 
 from collections.abc import Sequence
 
@@ -12,6 +15,7 @@ from torch import Tensor
 from patchwords.data.kernels import KERNELS
 from patchwords.data.picture import Size
 from patchwords.data.preprocess import Interpolation
+from patchwords.data.stack import regions
 from patchwords.data.transfer import onto
 
 ROWS, COLS = 16, 32  # pixels of a picture that are made together
@@ -21,13 +25,24 @@ def cut_pictures(
     pictures: Sequence[Tensor], boxes: NDArray[np.float64], size: Size, interpolation: Interpolation
 ) -> Tensor:
     """uint8 (3, height, width) each, and a box of each in its pixels, to (n, 3, *size)."""
-    device, count = pictures[0].device, len(pictures)
-    lying = np.array([(each.data_ptr(), *each.stride(), *each.shape[1:]) for each in pictures], dtype=np.int64)
-    places, corners = onto([lying], device), onto([boxes.astype(np.float32)], device)  # (n, 6) and (n, 4)
-    out = torch.empty(count, 3, *size, dtype=torch.uint8, device=device)
-    tiles = triton.cdiv(size[0], ROWS) * triton.cdiv(size[1], COLS)
+    device, count, (height, width) = pictures[0].device, len(pictures), size
+    sides = np.array([each.shape[1:] for each in pictures], dtype=np.int64)
+    region = regions(boxes, sides, size, interpolation)
+    first, rows = region.start[:, 0], region.stop[:, 0] - region.start[:, 0]
+    lying = np.array([(each.data_ptr(), *each.stride()) for each in pictures], dtype=np.int64)
+    begins = (np.cumsum(rows) - rows) * 3 * width  # in what lies between
+    told = np.concatenate([lying, sides, first[:, None], rows[:, None], begins[:, None]], 1)
+    places, corners = onto([told], device), onto([boxes.astype(np.float32)], device)  # (n, 9) and (n, 4)
+    between = torch.empty(int(rows.sum()) * 3 * width, dtype=torch.uint8, device=device)
+    out = torch.empty(count, 3, height, width, dtype=torch.uint8, device=device)
     kind, reach = list(KERNELS).index(interpolation), KERNELS[interpolation][1]
-    _cut[(tiles, count)](places, corners, out, *size, kind, reach, ROWS, COLS)
+    across = triton.cdiv(width, COLS)
+    _across[(triton.cdiv(int(rows.max()), ROWS) * across, count)](
+        places, corners, between, width, kind, reach, ROWS, COLS
+    )
+    _down[(triton.cdiv(height, ROWS) * across, count)](
+        places, corners, between, out, height, width, kind, reach, ROWS, COLS
+    )
     return out
 
 
@@ -57,52 +72,78 @@ def _sum(first, centre, wide, side, taps, kind: tl.constexpr):  # type: ignore[n
 
 
 @triton.jit
-def _cut(  # type: ignore[no-untyped-def]
-    places, corners, out, height, width,
+def _across(  # type: ignore[no-untyped-def]
+    places, corners, between, width,
     kind: tl.constexpr, reach: tl.constexpr, rows: tl.constexpr, cols: tl.constexpr,
 ):  # fmt: skip
-    """A tile of one picture, all channels; along the rows to whole levels, then along the columns, as Pillow does."""
+    """A tile of the rows that a box can see, along them to whole levels."""
     tile, picture = tl.program_id(0), tl.program_id(1).to(tl.int64)
-    across = tl.cdiv(width, cols)
-    y, x = tile // across * rows + tl.arange(0, rows), tile % across * cols + tl.arange(0, cols)
-    place, corner = places + picture * 6, corners + picture * 4
+    place, corner = places + picture * 9, corners + picture * 4
+    count = tl.load(place + 7).to(tl.int32)
+    many = tl.cdiv(width, cols)
+    if tile // many * rows >= count:
+        return
+    row, x = tile // many * rows + tl.arange(0, rows), tile % many * cols + tl.arange(0, cols)
     base = tl.load(place).to(tl.pointer_type(tl.uint8))
     channel, down, along = tl.load(place + 1), tl.load(place + 2), tl.load(place + 3)
-    tall, broad = tl.load(place + 4).to(tl.int32), tl.load(place + 5).to(tl.int32)
-    top, left = tl.load(corner), tl.load(corner + 1)
-    bottom, right = tl.load(corner + 2), tl.load(corner + 3)
-    step_y, step_x = (bottom - top) / height, (right - left) / width
-    wide_y, wide_x = tl.maximum(step_y, 1.0), tl.maximum(step_x, 1.0)
-    middle_y, middle_x = top + (y + 0.5) * step_y, left + (x + 0.5) * step_x
-    first_y = tl.floor(middle_y - reach * wide_y).to(tl.int32)
-    first_x = tl.floor(middle_x - reach * wide_x).to(tl.int32)
-    taps_y, taps_x = (2 * reach * wide_y).to(tl.int32) + 2, (2 * reach * wide_x).to(tl.int32) + 2
-    sum_y = _sum(first_y, middle_y, wide_y, tall, taps_y, kind)
-    sum_x = _sum(first_x, middle_x, wide_x, broad, taps_x, kind)
+    broad, first = tl.load(place + 5).to(tl.int32), tl.load(place + 6)
+    left, right = tl.load(corner + 1), tl.load(corner + 3)
+    step = (right - left) / width
+    wide, middle = tl.maximum(step, 1.0), left + (x + 0.5) * step
+    start, taps = tl.floor(middle - reach * wide).to(tl.int32), (2 * reach * wide).to(tl.int32) + 2
+    total = _sum(start, middle, wide, broad, taps, kind)
+    line = base + (first + row)[:, None] * down
     red = tl.zeros((rows, cols), tl.float32)
     green = tl.zeros((rows, cols), tl.float32)
     blue = tl.zeros((rows, cols), tl.float32)
-    for tap_y in range(taps_y):
-        place_y = first_y + tap_y
-        is_row = (place_y >= 0) & (place_y < tall)
-        weight_y = _weight((place_y + 0.5 - middle_y) / wide_y, kind) / sum_y
-        line = base + place_y.to(tl.int64)[:, None] * down
-        red_x = tl.zeros((rows, cols), tl.float32)
-        green_x = tl.zeros((rows, cols), tl.float32)
-        blue_x = tl.zeros((rows, cols), tl.float32)
-        for tap_x in range(taps_x):
-            place_x = first_x + tap_x
-            is_inside = is_row[:, None] & ((place_x >= 0) & (place_x < broad))[None, :]
-            weight_x = (_weight((place_x + 0.5 - middle_x) / wide_x, kind) / sum_x)[None, :]
-            pixel = line + place_x.to(tl.int64)[None, :] * along
-            red_x += weight_x * tl.load(pixel, is_inside, 0).to(tl.float32)
-            green_x += weight_x * tl.load(pixel + channel, is_inside, 0).to(tl.float32)
-            blue_x += weight_x * tl.load(pixel + 2 * channel, is_inside, 0).to(tl.float32)
-        weight_y = tl.where(is_row, weight_y, 0.0)[:, None]
-        red += weight_y * _level(red_x)
-        green += weight_y * _level(green_x)
-        blue += weight_y * _level(blue_x)
-    shown = ((middle_y >= 0) & (middle_y <= tall))[:, None] & ((middle_x >= 0) & (middle_x <= broad))[None, :]
+    for tap in range(taps):
+        col = start + tap
+        inside = (row < count)[:, None] & ((col >= 0) & (col < broad))[None, :]
+        weight = (_weight((col + 0.5 - middle) / wide, kind) / total)[None, :]
+        pixel = line + col.to(tl.int64)[None, :] * along
+        red += weight * tl.load(pixel, inside, 0).to(tl.float32)
+        green += weight * tl.load(pixel + channel, inside, 0).to(tl.float32)
+        blue += weight * tl.load(pixel + 2 * channel, inside, 0).to(tl.float32)
+    there = between + tl.load(place + 8) + row[:, None] * width + x[None, :]
+    plane = count.to(tl.int64) * width
+    wanted = (row < count)[:, None] & (x < width)[None, :]
+    tl.store(there, _level(red).to(tl.uint8), wanted)
+    tl.store(there + plane, _level(green).to(tl.uint8), wanted)
+    tl.store(there + 2 * plane, _level(blue).to(tl.uint8), wanted)
+
+
+@triton.jit
+def _down(  # type: ignore[no-untyped-def]
+    places, corners, between, out, height, width,
+    kind: tl.constexpr, reach: tl.constexpr, rows: tl.constexpr, cols: tl.constexpr,
+):  # fmt: skip
+    """A tile of a picture, along the columns of what the rows have become."""
+    tile, picture = tl.program_id(0), tl.program_id(1).to(tl.int64)
+    place, corner = places + picture * 9, corners + picture * 4
+    many = tl.cdiv(width, cols)
+    y, x = tile // many * rows + tl.arange(0, rows), tile % many * cols + tl.arange(0, cols)
+    tall, broad = tl.load(place + 4).to(tl.int32), tl.load(place + 5).to(tl.int32)
+    first, count = tl.load(place + 6).to(tl.int32), tl.load(place + 7).to(tl.int32)
+    top, left = tl.load(corner), tl.load(corner + 1)
+    bottom, right = tl.load(corner + 2), tl.load(corner + 3)
+    step = (bottom - top) / height
+    wide, middle = tl.maximum(step, 1.0), top + (y + 0.5) * step
+    start, taps = tl.floor(middle - reach * wide).to(tl.int32), (2 * reach * wide).to(tl.int32) + 2
+    total = _sum(start, middle, wide, tall, taps, kind)
+    base, plane = between + tl.load(place + 8) + x[None, :], count.to(tl.int64) * width
+    red = tl.zeros((rows, cols), tl.float32)
+    green = tl.zeros((rows, cols), tl.float32)
+    blue = tl.zeros((rows, cols), tl.float32)
+    for tap in range(taps):
+        row = start + tap - first
+        inside = (row >= 0) & (row < count)  # beyond them nothing counts
+        weight = tl.where(inside, _weight((row + first + 0.5 - middle) / wide, kind) / total, 0.0)[:, None]
+        pixel, seen = base + row[:, None] * width, inside[:, None] & (x < width)[None, :]
+        red += weight * tl.load(pixel, seen, 0).to(tl.float32)
+        green += weight * tl.load(pixel + plane, seen, 0).to(tl.float32)
+        blue += weight * tl.load(pixel + 2 * plane, seen, 0).to(tl.float32)
+    across = left + (x + 0.5) * ((right - left) / width)
+    shown = ((middle >= 0) & (middle <= tall))[:, None] & ((across >= 0) & (across <= broad))[None, :]
     there = out + picture * 3 * height * width + y[:, None] * width + x[None, :]
     wanted = (y < height)[:, None] & (x < width)[None, :]
     tl.store(there, tl.where(shown, _level(red), 0.0).to(tl.uint8), wanted)
