@@ -33,6 +33,7 @@ STEPS = 100
 SMOOTH = 5.0  # steps: the deviation of the weights
 FIRST = 5  # steps, before there is anything to see
 STILL = 0.1  # of its fastest fall, and a loss still falls
+ENDINGS = (".png", ".jpg", ".webp", ".pdf", ".svg", ".eps")  # of the picture's name, which say what is written
 WORSE = 4.0  # times the lowest loss, and the search ends
 CERTAIN = 4.5  # standard errors: of a thousand searches in mere noise, one or two find such a fall
 
@@ -61,6 +62,8 @@ def find_rate(
     """Trains for a hundred steps with growing rates, keeps nothing of it but a picture, and suggests a rate."""
     watcher, given = watcher or Log(), spelled(data)
     picture = Path(out or "learning-rate.png")
+    if picture.suffix.lower() not in ENDINGS:
+        raise UsageError(f"{picture.name} is no name for the picture: choose one that ends in {', '.join(ENDINGS)}")
     if picture.exists():
         raise UsageError(f"{picture} exists: name another file for the picture with --out")
     with durable.refusals(picture):

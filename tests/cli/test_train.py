@@ -217,6 +217,8 @@ def test_a_folder_that_may_not_be_read_is_exit_3(run, here: Path, monkeypatch: p
         (("--out", "tiny.npz"), "tiny.npz is a file: choose another run folder with --out"),
         (("--out", "tiny.npz/mine"), "tiny.npz/mine cannot be written, since tiny.npz is a file and no folder: choose"),
         (("--find-lr", "--out", "tiny.npz/a.png"), "tiny.npz/a.png cannot be written, since tiny.npz is a file"),
+        (("--find-lr", "--out", "rate"), "rate is no name for the picture: choose one that ends in .png, .jpg"),
+        (("--find-lr", "--out", "rate.txt"), "rate.txt is no name for the picture: choose one that ends in .png, .jpg"),
         (("--find-lr", "--tensorboard"), "--tensorboard does not apply to --find-lr"),
     ],
 )

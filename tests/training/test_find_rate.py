@@ -13,10 +13,12 @@ from patchwords.errors import UsageError
 from patchwords.training import find_rate as module
 from patchwords.training.distributed import World
 from patchwords.training.find_rate import (
+    ENDINGS,
     HIGHEST,
     LOWEST,
     STEPS,
     Rate,
+    _draw,
     _expect_a_fall,
     _highest_useful,
     _smoothed,
@@ -91,6 +93,25 @@ def test_nothing_else_is_left_behind(found: tuple[Rate, Told], data: Path) -> No
     rate, _ = found
     assert [path.name for path in rate.picture.parent.iterdir()] == ["rate.png"]
     assert [path.name for path in data.parent.iterdir()] == ["shades.npz"]
+
+
+@pytest.mark.parametrize("name", ["rate", "rate.txt", "rate.1", ".png"])
+def test_a_name_that_does_not_say_what_to_write_is_refused_before_the_search(
+    name: str, data: Path, tmp_path: Path
+) -> None:
+    """Matplotlib writes what has no ending beside it, over whatever is there."""
+    (tmp_path / f"{name}.png").write_bytes(b"mine")
+    told = Told()
+    with pytest.raises(UsageError, match=rf"^{name} is no name for the picture: choose one that ends in \.png, \.jpg"):
+        find_rate(data, recipe="digits", change=CHANGES, device="cpu", out=tmp_path / name, watcher=told)
+    assert told.working_on == []
+    assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"mine"]
+
+
+@pytest.mark.parametrize("ending", [*ENDINGS, ".PNG"])
+def test_what_was_asked_for_is_written(ending: str, tmp_path: Path) -> None:
+    _draw(tmp_path / f"rate{ending}", *(np.linspace(2, 1, 9) for _ in range(3)), 1.5)
+    assert [path.name for path in tmp_path.iterdir()] == [f"rate{ending}"]
 
 
 def test_a_picture_that_is_there_is_not_overwritten(tmp_path: Path, data: Path) -> None:
