@@ -69,7 +69,7 @@ def find_rate(
     with durable.refusals(picture):
         picture.parent.mkdir(parents=True, exist_ok=True)
     with world(device) as here:
-        chosen = choose(given, recipe, dict(change or {}))
+        chosen = choose(given, recipe, dict(change or {}), watcher.note)
         bring([chosen.weights, *guides_of(chosen.objective).values()], watcher, offline=offline, mirror=mirror)
         expect_guide(chosen.objective)
         found = opened(given, chosen, watcher, offline=offline, mirror=mirror)

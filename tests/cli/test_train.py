@@ -118,6 +118,15 @@ def test_a_second_run_gets_a_folder_of_its_own(run, here: Path) -> None:
     assert first.read_bytes() == second.read_bytes()
 
 
+@pytest.mark.parametrize("words", [(), ("--find-lr",)])
+def test_another_optimizer_says_what_it_leaves_of_the_recipe(run, here: Path, words: tuple[str, ...]) -> None:
+    answer = run(
+        "train", "tiny.npz", "--recipe", "digits", *SETTINGS, "--set", "optimizer.kind=sgd", "--epochs", "1", *words
+    )
+    assert answer.code == 0, answer.err
+    assert "optimizer sgd takes its own lr 0.01, decay 0.0, and not the recipe's lr 0.005, decay 0.5" in answer.err
+
+
 def test_a_rate_is_found_and_drawn_without_a_run(run, here: Path) -> None:
     (found,) = [line for line in run("train", *SHORT, "--find-lr", "--json").json if line["kind"] == "rate"]
     assert 1e-6 < found["suggestion"] < 1
