@@ -1,5 +1,6 @@
 """A run on the terminal: one bar an epoch, and plain lines where there is no terminal."""
 
+import errno
 import math
 import time
 from collections.abc import Mapping
@@ -12,12 +13,13 @@ from rich.table import Column
 
 from patchwords.cli.output import Output, size
 from patchwords.training.run.folder import PLACE
-from patchwords.training.signals import deserted
+from patchwords.training.signals import deserted, muted
 
 if TYPE_CHECKING:
     from patchwords.training.watch import Moment
 
 PAUSE = 10.0  # seconds between plain lines about the same work
+GONE = (errno.EPIPE, errno.EIO)  # what a pipe says that nobody reads, and a terminal that is closed
 
 
 class Bars:
@@ -37,7 +39,7 @@ class Bars:
         self.what = ""
         self.told = time.monotonic()
         self.last: Moment | None = None
-        self.heard = True  # until a pipe breaks or a terminal is closed
+        self.heard = True  # until a pipe breaks, a terminal is closed or a disk is full
 
     def note(self, remark: str) -> None:
         self._say({"kind": "note", "note": remark}, remark)
@@ -75,20 +77,23 @@ class Bars:
             self.progress.stop()
 
     def _say(self, result: Mapping[str, Any], line: str) -> None:
-        """A line of JSON, if there is one, and one for people; where nobody is left to read, the run saves and ends."""
+        """A line of JSON, if there is one, and one for people; where they cannot be told, the run saves and ends."""
         if not self.heard:
             return
         try:
             if result:
                 self.output.json(result)
             self.output.note(line)
-        except OSError:
-            if not deserted():
+        except OSError as error:
+            gone = error.errno in GONE
+            if not (deserted() if gone else muted()):
                 raise
             self.heard = False
-            self.output.silence()
+            if gone:  # else a result that finds no room either is an error, too
+                self.output.silence()
+            why = "nobody reads the output any more" if gone else f"the output could not be written: {error.strerror}"
             with suppress(OSError):
-                self.output.note("nobody reads the output any more")
+                self.output.note(why)
 
     def _show(self, what: str, done: int, total: int, says: str) -> None:
         if not self.live:

@@ -54,25 +54,25 @@ def features(
     preprocess: Preprocess,
     compute: Compute,
     broken: Broken,
+    reading: Progress,
     progress: Progress,
     *,
     cache: Path | None = None,
 ) -> Features:
     """The vectors of a source, from the cache where the same model saw the very same pictures in the same way.
 
-    Progress counts every picture twice: read, to know whether it is the same, and seen by the model.
+    Whether they are the same is known when all are read, which is work of its own with its own progress.
     """
     count = len(source)
-    identity = _identity(subject, source, preprocess, compute, lambda done: progress(done, 2 * count))
+    identity = _identity(subject, source, preprocess, compute, lambda done: reading(done, count))
+    reading(count, count)
     path = cache_root(cache) / "features" / f"{identity}.safetensors"
     found = _recall(path, identity, source, broken)
     if found is None:
-        found = _compute(
-            subject, source, preprocess, compute, broken, lambda done, total: progress(count + done, count + total)
-        )
+        found = _compute(subject, source, preprocess, compute, broken, progress)
         _keep(path, identity, found, Prepare(source, preprocess, subject.card.model.channels), broken)
     else:
-        progress(2 * count, 2 * count)
+        progress(count, count)
     return found
 
 

@@ -91,7 +91,15 @@ def examine(
     @cache
     def both(preprocess: Preprocess) -> tuple[Features, Features]:
         train, test = (
-            features(subject, source, preprocess, compute, broken, partial(working, f"features of {what}"))
+            features(
+                subject,
+                source,
+                preprocess,
+                compute,
+                broken,
+                reading=partial(working, f"reading {what}"),
+                progress=partial(working, f"features of {what}"),
+            )
             for source, what in ((lesson.train, "train"), (lesson.test, lesson.part))
         )
         return train, test

@@ -33,7 +33,7 @@ from patchwords.training.recipe import Recipe
 from patchwords.training.run.folder import RunFolder
 from patchwords.training.run.same import same_guide
 from patchwords.training.schedule import Plan
-from patchwords.training.signals import StoppedError, Wish
+from patchwords.training.signals import StoppedError, Wish, word
 from patchwords.training.update import Update
 from patchwords.training.watch import Watcher
 from patchwords.weights.card import Card
@@ -249,4 +249,4 @@ def _working(setting: Setting, what: str, done: int, total: int) -> None:
     """Tells how far it is; asked to stop, it leaves, since nothing is there yet that could be lost."""
     setting.watcher.working(what, done, total)
     if number := setting.wish.number:
-        raise StoppedError(number, f"stopped by signal {number} while {what}: nothing is lost")
+        raise StoppedError(number, f"stopped by {word(number)} while {what}: nothing is lost")

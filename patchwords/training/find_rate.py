@@ -33,7 +33,9 @@ STEPS = 100
 SMOOTH = 5.0  # steps: the deviation of the weights
 FIRST = 5  # steps, before there is anything to see
 STILL = 0.1  # of its fastest fall, and a loss still falls
+ENDINGS = (".png", ".jpg", ".webp", ".pdf", ".svg", ".eps")  # of the picture's name, which say what is written
 WORSE = 4.0  # times the lowest loss, and the search ends
+CERTAIN = 4.5  # standard errors: of a thousand searches in mere noise, one or two find such a fall
 
 
 @dataclass(frozen=True)
@@ -60,12 +62,14 @@ def find_rate(
     """Trains for a hundred steps with growing rates, keeps nothing of it but a picture, and suggests a rate."""
     watcher, given = watcher or Log(), spelled(data)
     picture = Path(out or "learning-rate.png")
+    if picture.suffix.lower() not in ENDINGS:
+        raise UsageError(f"{picture.name} is no name for the picture: choose one that ends in {', '.join(ENDINGS)}")
     if picture.exists():
         raise UsageError(f"{picture} exists: name another file for the picture with --out")
     with durable.refusals(picture):
         picture.parent.mkdir(parents=True, exist_ok=True)
     with world(device) as here:
-        chosen = choose(given, recipe, dict(change or {}))
+        chosen = choose(given, recipe, dict(change or {}), watcher.note)
         bring([chosen.weights, *guides_of(chosen.objective).values()], watcher, offline=offline, mirror=mirror)
         expect_guide(chosen.objective)
         found = opened(given, chosen, watcher, offline=offline, mirror=mirror)
@@ -77,6 +81,7 @@ def find_rate(
         tried, losses = _tried(made, here, watcher)
         smoothed = _smoothed(losses)
         suggestion = _highest_useful(tried, smoothed)
+        _expect_a_fall(losses)
         if here.leads:
             _draw(picture, tried, losses, smoothed, suggestion)
     setting = chosen.optimizer.lr / optimizer.scaled(chosen.optimizer, made.update.batch)  # what `lr` stands for
@@ -105,10 +110,31 @@ def _smoothed(losses: NDArray[np.float64]) -> NDArray[np.float64]:
 
     What is above the first losses counts as high as these, since how far a loss jumps is not to hide where it fell.
     """
-    steps = np.arange(len(losses))
+    return _weights(len(losses)) @ np.minimum(losses, losses[:FIRST].max(initial=-np.inf))
+
+
+def _weights(count: int) -> NDArray[np.float64]:
+    """Of the losses of all steps (columns) in the mean around each (rows)."""
+    steps = np.arange(count)
     weights = np.exp(-(((steps[:, None] - steps) / SMOOTH) ** 2) / 2)
-    capped = np.minimum(losses, losses[:FIRST].max(initial=-np.inf))
-    return weights @ capped / weights.sum(1)
+    return weights / weights.sum(1, keepdims=True)
+
+
+def _expect_a_fall(losses: NDArray[np.float64]) -> None:
+    """Some mean must lie so far below an earlier one that the scatter of the losses around the two does not explain it.
+
+    The scatter is taken where the means are, since a zero head says the same of all pictures until the rates are high.
+    Nothing is capped: of noise that grows, what is left below a cap falls.
+    """
+    weights = _weights(len(losses))
+    means, shares = weights @ losses, (weights**2).sum(1)
+    errors = (weights * (losses - means[:, None]) ** 2).sum(1) * shares / (1 - shares)
+    falls = np.triu(means[:, None] - means)
+    if not (falls > CERTAIN * np.sqrt(errors[:, None] + errors)).any():
+        raise UsageError(
+            "the loss fell no further while the rate grew than its noise explains, so that no rate can be suggested: "
+            "choose a larger batch, more pictures or another model, or give a rate with --lr"
+        )
 
 
 def _highest_useful(tried: NDArray[np.float64], losses: NDArray[np.float64]) -> float:

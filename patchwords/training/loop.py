@@ -20,7 +20,7 @@ from patchwords.training.distributed import World
 from patchwords.training.guard import EVERY, Bad, Guard
 from patchwords.training.optimizer import rates
 from patchwords.training.schedule import Plan
-from patchwords.training.signals import StoppedError, Wish
+from patchwords.training.signals import StoppedError, Wish, word
 from patchwords.training.update import Loaded, Update, named
 from patchwords.training.watch import Moment, Watcher
 
@@ -263,11 +263,8 @@ class Loop:
     def _leave(self, number: int) -> None:
         self._look()
         self._save()
-        word = {1: "SIGHUP", 2: "Ctrl-C", 15: "SIGTERM"}.get(number, f"signal {number}")
-        raise StoppedError(
-            number,
-            f"stopped by {word} after step {self.state.step} of {self.total}, and saved; `{self.keeper.again}` goes on",
-        )
+        place = f"after step {self.state.step} of {self.total}"
+        raise StoppedError(number, f"stopped by {word(number)} {place}, and saved; `{self.keeper.again}` goes on")
 
     def _save(self) -> None:
         start = time.monotonic()

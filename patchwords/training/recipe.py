@@ -2,7 +2,7 @@
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -143,11 +143,34 @@ class Recipe:
             raise UsageError(f"clip {self.clip} must be 0 (none) or more, and minutes {self.minutes} above 0")
 
 
-def read(source: str | Path | Recipe, changes: Mapping[str, Any] | None = None) -> Recipe:
+def read(
+    source: str | Path | Recipe, changes: Mapping[str, Any] | None = None, note: Callable[[str], None] = lambda _: None
+) -> Recipe:
     """A recipe by its name in the package or by its file, or one that was read before, with dotted keys changed."""
     if not isinstance(source, Recipe):
         source = settings.change(Recipe(), settings.dotted(_resolved(str(source), ())))
-    return settings.change(source, dict(changes or {}))
+    changed = settings.change(source, dict(changes or {}))
+    if sentence := _left(source, changed, settings.dotted(changes or {})):
+        note(sentence)
+    return changed
+
+
+def _left(before: Recipe, after: Recipe, given: Mapping[str, Any]) -> str:
+    """What another kind of optimizer leaves of the recipe's, which is meant for the one that it replaces."""
+    usual, old, new = (settings.write(part) for part in (type(before.optimizer)(), before.optimizer, after.optimizer))
+    left = [
+        key
+        for key in old.keys() & new.keys() - {"kind"}
+        if old[key] != new[key] and (key == "lr" or old[key] != usual[key]) and f"optimizer.{key}" not in given
+    ]
+    if old["kind"] == new["kind"] or not left:
+        return ""
+    own, theirs = (", ".join(f"{key} {table[key]}" for key in old if key in left) for table in (new, old))
+    keys = " and ".join(f"optimizer.{key}" for key in old if key in left)
+    return (
+        f"optimizer {new['kind']} takes its own {own}, and not the recipe's {theirs}, meant for {old['kind']}: "
+        f"set {keys} where others are wanted"
+    )
 
 
 def asked(
@@ -179,10 +202,12 @@ def _epochs(amount: float) -> str:
     return f"{amount:.12g} epochs" if isinstance(amount, int | float) else f"{amount} epochs"
 
 
-def choose(data: str, recipe: str | Path | Recipe | None, changes: Mapping[str, Any]) -> Recipe:
+def choose(
+    data: str, recipe: str | Path | Recipe | None, changes: Mapping[str, Any], note: Callable[[str], None]
+) -> Recipe:
     """The recipe that was named, or the one for such data, with the changes."""
     usual = "finetune" if changes.get("weights") else "digits" if data in ("", "digits") else "scratch"
-    return read(recipe or usual, changes)
+    return read(recipe or usual, changes, note)
 
 
 def names() -> list[str]:

@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and a terminal that hangs up, as a wish that the loop hears between two steps."""
+"""Ctrl-C, SIGTERM, a terminal that hangs up and a full disk, as a wish that the loop hears between two steps."""
 
 import signal
 import sys
@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from patchwords.errors import PatchwordsError
+from patchwords.errors import PatchwordsError, ResourceError
 
 HANG_UP = signal.SIGTERM if sys.platform == "win32" else signal.SIGHUP
 SIGNALS = {signal.SIGINT, signal.SIGTERM, HANG_UP}
+MUTED = 100  # no signal, and above them all: what a run says finds no room
+WORDS = {1: "SIGHUP", 2: "Ctrl-C", 15: "SIGTERM", MUTED: "output that finds no room"}
 
 
 class StoppedError(PatchwordsError):
@@ -18,7 +20,7 @@ class StoppedError(PatchwordsError):
 
     def __init__(self, number: int, sentence: str):
         super().__init__(sentence)
-        self.exit_code = 128 + number
+        self.exit_code = ResourceError.exit_code if number == MUTED else 128 + number
 
 
 class Wish:
@@ -33,6 +35,9 @@ class Wish:
         self.number = number
 
 
+_listening: list[Wish] = []  # the innermost last
+
+
 @contextmanager
 def listening() -> Iterator[Wish]:
     """Signals are heard, not obeyed at once; only the main thread can do so, others keep what is there.
@@ -45,11 +50,25 @@ def listening() -> Iterator[Wish]:
         return
     wanted = [number for number in SIGNALS if number != HANG_UP or signal.getsignal(number) != signal.SIG_IGN]
     before = {number: signal.signal(number, wish.hear) for number in wanted}
+    _listening.append(wish)
     try:
         yield wish
     finally:
+        _listening.pop()
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def word(number: int) -> str:
+    """What stopped a run."""
+    return WORDS.get(number, f"signal {number}")
+
+
+def muted() -> bool:
+    """Tells a run that what it says finds no room, under nohup too; False where none listens."""
+    for wish in _listening[-1:]:
+        wish.number = MUTED
+    return bool(_listening)
 
 
 def deserted() -> bool:

@@ -144,7 +144,7 @@ def _start(
     watcher: Watcher,
     wishes: Wishes,
 ) -> Run:
-    recipe = placed(choose(given.name if isinstance(given, Data) else given, name, changes))
+    recipe = placed(choose(given.name if isinstance(given, Data) else given, name, changes, watcher.note))
     bring([recipe.weights, *guides_of(recipe.objective).values()], watcher, **wishes.place)
     expect_guide(recipe.objective)
     data = opened(given, recipe, watcher, offline=wishes.offline, mirror=wishes.mirror)

@@ -47,6 +47,12 @@ def test_json_is_one_line_of_fractions(run, here: Path) -> None:
     assert json.loads(Path(result["report"]).with_name("evaluation.json").read_text("utf-8"))["top1"] == result["top1"]
 
 
+def test_features_are_told_of_as_many_pictures_as_there_are(run, here: Path) -> None:
+    said = run("evaluate", "done", "--device", "cpu", "--knn", "3").err.splitlines()
+    told = ["reading train: 32 of 32", "features of train: 32 of 32", "reading val: 8 of 8", "features of val: 8 of 8"]
+    assert said[-4:] == told
+
+
 def test_quiet_prints_the_result_alone(run, here: Path) -> None:
     answer = run("evaluate", "done", "--device", "cpu", "--quiet", "--knn", "3")
     assert answer.err == ""

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -80,6 +81,18 @@ def test_a_reader_that_has_enough_is_no_bug(words: list[str]) -> None:
     os.close(writer)
     assert answer.returncode == 141
     assert answer.stderr == b"" or words == ["models"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+@pytest.mark.parametrize("words", [["--version"], ["show", "models"], ["train", "--json", "--epochs", "1"]])
+def test_an_output_that_finds_no_room_is_a_full_disk(words: list[str], tmp_path: Path) -> None:
+    program = "import sys; from patchwords import cli; sys.argv[1:] = sys.argv[2:]; cli.main()"
+    command = [sys.executable, "-c", program, "-", *words]
+    with open("/dev/full", "w") as full:
+        answer = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, timeout=60, check=False, cwd=tmp_path)
+    assert answer.returncode == 5
+    assert answer.stderr == b"patchwords: No space left on device: the output could not be written\n"
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_version_is_told(run) -> None:

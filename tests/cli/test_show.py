@@ -174,6 +174,12 @@ def test_a_recipe_is_resolved_and_changed_as_asked(run) -> None:
     assert "Table 3" in found["says"]
 
 
+def test_a_recipe_with_another_optimizer_says_what_it_leaves(run) -> None:
+    answer = run("show", "digits", "--set", "optimizer.kind=sgd")
+    assert 'kind = "sgd"' in answer.out
+    assert "takes its own lr 0.01, decay 0.0, and not the recipe's lr 0.005, decay 0.5, meant for adamw" in answer.err
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [

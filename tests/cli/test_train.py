@@ -118,6 +118,15 @@ def test_a_second_run_gets_a_folder_of_its_own(run, here: Path) -> None:
     assert first.read_bytes() == second.read_bytes()
 
 
+@pytest.mark.parametrize("words", [(), ("--find-lr",)])
+def test_another_optimizer_says_what_it_leaves_of_the_recipe(run, here: Path, words: tuple[str, ...]) -> None:
+    answer = run(
+        "train", "tiny.npz", "--recipe", "digits", *SETTINGS, "--set", "optimizer.kind=sgd", "--epochs", "1", *words
+    )
+    assert answer.code == 0, answer.err
+    assert "optimizer sgd takes its own lr 0.01, decay 0.0, and not the recipe's lr 0.005, decay 0.5" in answer.err
+
+
 def test_a_rate_is_found_and_drawn_without_a_run(run, here: Path) -> None:
     (found,) = [line for line in run("train", *SHORT, "--find-lr", "--json").json if line["kind"] == "rate"]
     assert 1e-6 < found["suggestion"] < 1
@@ -217,6 +226,8 @@ def test_a_folder_that_may_not_be_read_is_exit_3(run, here: Path, monkeypatch: p
         (("--out", "tiny.npz"), "tiny.npz is a file: choose another run folder with --out"),
         (("--out", "tiny.npz/mine"), "tiny.npz/mine cannot be written, since tiny.npz is a file and no folder: choose"),
         (("--find-lr", "--out", "tiny.npz/a.png"), "tiny.npz/a.png cannot be written, since tiny.npz is a file"),
+        (("--find-lr", "--out", "rate"), "rate is no name for the picture: choose one that ends in .png, .jpg"),
+        (("--find-lr", "--out", "rate.txt"), "rate.txt is no name for the picture: choose one that ends in .png, .jpg"),
         (("--find-lr", "--tensorboard"), "--tensorboard does not apply to --find-lr"),
     ],
 )

@@ -28,7 +28,7 @@ def examined(monkeypatch: pytest.MonkeyPatch) -> Examined:
     """What is found, and which part's features were asked for in which preparation."""
     asked: list[tuple[str, Preprocess]] = []
 
-    def features(subject: Any, source: Arrays, preprocess: Preprocess, *_: Any) -> Features:
+    def features(subject: Any, source: Arrays, preprocess: Preprocess, *_: Any, **__: Any) -> Features:
         asked.append((source.name(0), preprocess))
         vectors = source.labels[:, None] + np.random.default_rng(0).normal(0, 0.1, (len(source), 4))
         return Features(vectors=vectors.astype(np.float32), labels=source.labels, indices=np.arange(len(source.labels)))

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from patchwords.cli.output import Output
 from patchwords.cli.progress import Bars
 from patchwords.training import judge, result, train
 from patchwords.training.run import checkpoint
@@ -147,6 +148,65 @@ def unread_after_a_step(streams: tuple[int, ...]) -> None:
         before(self, done, total)
 
     Bars.step = step  # type: ignore[method-assign]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+@pytest.mark.parametrize(("streams", "nohup"), [((1,), False), ((1, 2), False), ((1,), True)])
+def test_a_full_disk_behind_the_output_takes_nothing_with_it(
+    streams: tuple[int, ...], nohup: bool, launch, begin, undisturbed, bits, tmp_path: Path
+) -> None:
+    """`patchwords train --json > log`."""
+    run = tmp_path / "run"
+    process = launch(*begin(run), "--json", prepare=partial(full_after_a_step, streams, nohup))
+    assert process.wait(SOON) == 5, process.said
+    assert at_step(run) > 0
+    if streams == (1,):
+        assert "the output could not be written: No space left on device" in process.said
+        assert re.search(r"stopped by output that finds no room after step \d+ of 24, and saved; `.*` ", process.said)
+    assert launch(*begin(run)).wait() == 0
+    assert bits(run) == undisturbed.bits
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_a_result_that_finds_no_room_is_no_success(launch, begin, undisturbed, bits, tmp_path: Path) -> None:
+    """Also where the disk is full when there is nothing left to stop."""
+    run = tmp_path / "run"
+
+    def prepare() -> None:
+        before = train.report
+
+        def filled(*arguments: Any) -> Any:
+            fill((1,))
+            Bars(Output(True, False)).note("too late")
+            return before(*arguments)
+
+        train.report = filled  # type: ignore[assignment]
+
+    process = launch(*begin(run), "--json", prepare=prepare)
+    assert process.wait(SOON) == 5, process.said
+    assert (run / "report.html").exists()
+    assert bits(run) == undisturbed.bits
+
+
+def full_after_a_step(streams: tuple[int, ...], nohup: bool) -> None:
+    """From the first step on these streams lead to a full disk."""
+    if nohup:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    before = Bars.step
+
+    def step(self: Bars, done: int, total: int) -> None:
+        if done == 1:
+            fill(streams)
+        before(self, done, total)
+
+    Bars.step = step  # type: ignore[method-assign]
+
+
+def fill(streams: tuple[int, ...]) -> None:
+    disk = os.open("/dev/full", os.O_WRONLY)
+    for stream in streams:
+        os.dup2(disk, stream)
+    os.close(disk)
 
 
 @pytest.mark.parametrize("number", [*CODES, signal.SIGHUP])

@@ -12,7 +12,19 @@ from PIL import Image
 from patchwords.errors import UsageError
 from patchwords.training import find_rate as module
 from patchwords.training.distributed import World
-from patchwords.training.find_rate import HIGHEST, LOWEST, STEPS, Rate, _highest_useful, _smoothed, _tried, find_rate
+from patchwords.training.find_rate import (
+    ENDINGS,
+    HIGHEST,
+    LOWEST,
+    STEPS,
+    Rate,
+    _draw,
+    _expect_a_fall,
+    _highest_useful,
+    _smoothed,
+    _tried,
+    find_rate,
+)
 from patchwords.training.watch import Log
 
 ALONE = World(0, 1, torch.device("cpu"))
@@ -81,6 +93,25 @@ def test_nothing_else_is_left_behind(found: tuple[Rate, Told], data: Path) -> No
     rate, _ = found
     assert [path.name for path in rate.picture.parent.iterdir()] == ["rate.png"]
     assert [path.name for path in data.parent.iterdir()] == ["shades.npz"]
+
+
+@pytest.mark.parametrize("name", ["rate", "rate.txt", "rate.1", ".png"])
+def test_a_name_that_does_not_say_what_to_write_is_refused_before_the_search(
+    name: str, data: Path, tmp_path: Path
+) -> None:
+    """Matplotlib writes what has no ending beside it, over whatever is there."""
+    (tmp_path / f"{name}.png").write_bytes(b"mine")
+    told = Told()
+    with pytest.raises(UsageError, match=rf"^{name} is no name for the picture: choose one that ends in \.png, \.jpg"):
+        find_rate(data, recipe="digits", change=CHANGES, device="cpu", out=tmp_path / name, watcher=told)
+    assert told.working_on == []
+    assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"mine"]
+
+
+@pytest.mark.parametrize("ending", [*ENDINGS, ".PNG"])
+def test_what_was_asked_for_is_written(ending: str, tmp_path: Path) -> None:
+    _draw(tmp_path / f"rate{ending}", *(np.linspace(2, 1, 9) for _ in range(3)), 1.5)
+    assert [path.name for path in tmp_path.iterdir()] == [f"rate{ending}"]
 
 
 def test_a_picture_that_is_there_is_not_overwritten(tmp_path: Path, data: Path) -> None:
@@ -201,6 +232,50 @@ def test_a_loss_that_never_falls_is_said(losses: list[float]) -> None:
     rates = np.logspace(-6, 0, max(len(losses), 1))[: len(losses)]
     with pytest.raises(UsageError, match="the loss never fell"):
         _highest_useful(rates, np.array(losses))
+
+
+EVEN, GROWING = np.ones(STEPS), np.logspace(-3, 0, STEPS)
+LATE = np.maximum(0, np.arange(STEPS) - 70) / 10
+
+
+def falls(losses: np.ndarray) -> bool:
+    try:
+        _expect_a_fall(losses)
+    except UsageError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("rise", [0 * LATE, LATE])
+@pytest.mark.parametrize("scatter", [EVEN, GROWING])
+def test_noise_is_no_fall(scatter: np.ndarray, rise: np.ndarray) -> None:
+    """At the same height, or growing with the rate as behind a zero head; until the loss explodes, or to the end."""
+    chance = np.random.default_rng(0)
+    found = [falls(2.3 + 0.1 * scatter * chance.normal(size=STEPS) + rise) for _ in range(500)]
+    assert sum(found) <= 2
+
+
+@pytest.mark.parametrize(("fall", "scatter"), [(0.03, 0.01 * EVEN), (0.1, 0.2 * GROWING), (1.0, 0 * EVEN)])
+def test_a_fall_is_one_however_small_where_the_noise_is_smaller(fall: float, scatter: np.ndarray) -> None:
+    chance = np.random.default_rng(0)
+    gone = np.clip((np.arange(STEPS) - 30) / 20, 0, 1)
+    assert all(falls(2.3 - fall * gone + scatter * chance.normal(size=STEPS) + LATE) for _ in range(200))
+
+
+def test_of_pictures_that_nothing_can_be_learned_from_no_rate_is_suggested(tmp_path: Path) -> None:
+    chance = np.random.default_rng(0)
+    noise, labels = chance.integers(0, 256, (2000, 8, 8, 1)), chance.integers(0, 10, 2000)
+    np.savez(tmp_path / "noise.npz", images=noise.astype(np.uint8), labels=labels)
+    for seed in range(3):
+        with pytest.raises(UsageError, match=r"no rate can be suggested: choose a larger batch, .* with --lr"):
+            find_rate(
+                tmp_path / "noise.npz",
+                recipe="digits",
+                change=CHANGES | {"seed": seed},
+                device="cpu",
+                out=tmp_path / "rate.png",
+            )
+    assert [path.name for path in tmp_path.iterdir()] == ["noise.npz"]
 
 
 def test_a_search_that_fails_leaves_no_picture(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -248,6 +248,51 @@ def test_another_kind_on_the_command_line_keeps_its_own_rate_and_nothing_of_the_
     assert read("deit/small", {kind: "lamb"}).optimizer == Lamb()
 
 
+@pytest.mark.parametrize(
+    ("name", "changes", "sentence"),
+    [
+        (
+            "digits",
+            {"optimizer.kind": "sgd"},
+            "optimizer sgd takes its own lr 0.01, decay 0.0, and not the recipe's lr 0.005, decay 0.5, "
+            "meant for adamw: set optimizer.lr and optimizer.decay where others are wanted",
+        ),
+        (
+            "finetune",
+            {"optimizer": "adam"},
+            "optimizer adam takes its own lr 0.001, and not the recipe's lr 0.01, meant for sgd: "
+            "set optimizer.lr where others are wanted",
+        ),
+        (
+            "deit/small",
+            {"optimizer": {"kind": "lamb", "lr": 0.004}},
+            "optimizer lamb takes its own per 0, and not the recipe's per 512, meant for adamw: "
+            "set optimizer.per where others are wanted",
+        ),
+    ],
+)
+def test_what_another_kind_leaves_of_the_recipe_is_said(name: str, changes: dict[str, Any], sentence: str) -> None:
+    said: list[str] = []
+    read(name, changes, said.append)
+    assert said == [sentence]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"optimizer.lr": 0.1},
+        {"optimizer.kind": "adamw"},
+        {"optimizer.kind": "sgd", "optimizer.lr": 0.1, "optimizer.decay": 0.0},
+        {"optimizer": {"kind": "sgd", "lr": 0.1, "decay": 0.0}},
+    ],
+)
+def test_where_nothing_is_left_or_all_is_given_nothing_is_said(changes: dict[str, Any]) -> None:
+    said: list[str] = []
+    read("digits", changes, said.append)
+    assert said == []
+
+
 def test_a_whole_part_may_be_given() -> None:
     assert read("scratch", {"data.crop": {"kind": "padded", "pixels": 3}}).data.crop == PaddedCrop(pixels=3)
     assert read("scratch", {"data.crop": "whole"}).data.crop == WholeCrop()

@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from patchwords.errors import PatchwordsError
-from patchwords.training.signals import StoppedError, Wish, deserted, listening
+from patchwords.training.signals import MUTED, StoppedError, Wish, deserted, listening, muted
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -45,6 +45,15 @@ def test_a_run_that_nobody_reads_any_more_hears_of_it_as_if_the_terminal_hung_up
     with listening() as wish:
         assert deserted()
     assert wish.number == signal.SIGHUP
+
+
+def test_a_run_whose_words_find_no_room_hears_of_it_and_leaves_as_where_a_disk_is_full() -> None:
+    assert not muted()  # nobody listens
+    with listening() as outer, listening() as wish:
+        assert muted()
+    assert (outer.number, wish.number) == (0, MUTED)
+    assert StoppedError(MUTED, "stopped and saved").exit_code == 5
+    assert not muted()
 
 
 def test_whoever_listened_before_listens_again_afterwards() -> None:

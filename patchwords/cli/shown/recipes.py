@@ -16,7 +16,7 @@ def show_recipes(output: Output) -> None:
 
 def show_recipe(output: Output, name: str, changes: settings.Table) -> None:
     """As TOML that is a recipe again: `patchwords show scratch > mine.toml`."""
-    recipe = recipes.read(name, changes)
+    recipe = recipes.read(name, changes, output.note)
     table = settings.write(recipe)
     says = recipes.cited(name) if name in recipes.names() else ""
     output.json({"name": name, "says": says, "recipe": table})
