@@ -33,7 +33,7 @@ STEPS = 100
 SMOOTH = 5.0  # steps: the deviation of the weights
 FIRST = 5  # steps, before there is anything to see
 STILL = 0.1  # of its fastest fall, and a loss still falls
-ENDINGS = (".png", ".jpg", ".webp", ".pdf", ".svg", ".eps")  # of the picture's name, which say what is written
+ENDINGS = (".png", ".jpg", ".jpeg", ".webp", ".pdf", ".svg", ".eps")  # of the picture's name, which say what is written
 WORSE = 4.0  # times the lowest loss, and the search ends
 CERTAIN = 4.5  # standard errors: of a thousand searches in mere noise, one or two find such a fall
 
