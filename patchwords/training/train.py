@@ -25,7 +25,7 @@ from patchwords.training.guides import bring, expect_guide, placed
 from patchwords.training.judge import Judge, Result
 from patchwords.training.keeper import RunKeeper
 from patchwords.training.loop import Loop
-from patchwords.training.pictures import look, opened
+from patchwords.training.pictures import look, opened, sought
 from patchwords.training.possible import expect_settings
 from patchwords.training.recipe import Recipe, asked, choose
 from patchwords.training.result import conclude, report, tested
@@ -222,15 +222,10 @@ def _looked(folder: RunFolder, data: Data, recipe: Recipe, watcher: Watcher) -> 
 
 def _again(given: str | Data, known: str, path: Path, recipe: Recipe, watcher: Watcher, wishes: Wishes) -> Data:
     """The data of a run that goes on: what was given, or where the run knows it to be."""
-    try:
-        return opened(given or known, recipe, watcher, offline=wishes.offline, mirror=wishes.mirror)
-    except UsageError as error:
-        if given:
-            raise
-        raise UsageError(
-            f"the data that the run learns from is not found: {error}; say where it is now, "
-            f"`patchwords train DATA --resume {shlex.quote(str(path))}`"
-        ) from None
+    if given:
+        return opened(given, recipe, watcher, **wishes.place)
+    with sought("the data that the run learns from", f"patchwords train DATA --resume {shlex.quote(str(path))}"):
+        return opened(known, recipe, watcher, **wishes.place)
 
 
 def _called(given: str | Data) -> str:
