@@ -25,6 +25,7 @@ Table = dict[str, Any]
 
 MOST_NAMES = 30  # that a sentence lists
 NAMED: dict[type, str] = {int: "a whole number", bool: "true or false"}
+OPENING = ("[", "{", '"', "'")  # a list, a table or a text of TOML, and no bare word
 NO_LIST = "is not a list: write one in brackets, with commas between"
 QUOTED = """write it in quotes, in a shell in two pairs (key='"text"')"""
 
@@ -66,7 +67,10 @@ def dotted(table: Mapping[str, Any], prefix: str = "") -> Table:
 
 
 def assignments(words: Iterable[str]) -> Table:
-    """`key=value` words of a command line; a value is TOML, and a bare word is a string."""
+    """`key=value` words of a command line; a value is TOML, and what is none is a text, if it opens no list or table.
+
+    Whether a setting takes a text is for its type to say.
+    """
     table: Table = {}
     for word in words:
         key, equals, text = (part.strip() for part in word.partition("="))
@@ -162,13 +166,11 @@ def _descend(table: Table, path: list[str], key: str) -> Table:
 
 
 def _toml_value(key: str, text: str) -> Any:
-    if re.fullmatch(r"([A-Za-z]|[.~]*/)[\w./@+:-]*", text) and text not in ("true", "false", "inf", "nan"):
-        return text
-    if re.fullmatch(r"\d[\d_.]*k? ?(%|[a-z]{3,})", text, re.ASCII):  # an amount with its unit: 20k steps, 5%, 10 epochs
-        return text
     try:
         (value,) = tomllib.loads(f"value = {text}").values()
     except ValueError:
+        if text and not text.startswith(OPENING):
+            return text  # mean, 20k steps, blocks 2, a path
         raise UsageError(f"{key} = {text} is not a TOML value; quote a text, write a list as [1, 2]") from None
     return value
 
