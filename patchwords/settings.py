@@ -76,6 +76,8 @@ def assignments(words: Iterable[str]) -> Table:
         key, equals, text = (part.strip() for part in word.partition("="))
         if not equals or not key:
             raise UsageError(f"'{word}' is not a setting; write key=value, for example pool.kind=mean")
+        if not text:
+            raise UsageError(f"{word} says nothing: write a value, or {key}='\"\"' for an empty text")
         table[key] = _toml_value(key, text)
     return table
 
@@ -169,7 +171,7 @@ def _toml_value(key: str, text: str) -> Any:
     try:
         (value,) = tomllib.loads(f"value = {text}").values()
     except ValueError:
-        if text and not text.startswith(OPENING):
+        if not text.startswith(OPENING):
             return text  # mean, 20k steps, blocks 2, a path
         raise UsageError(f"{key} = {text} is not a TOML value; quote a text, write a list as [1, 2]") from None
     return value

@@ -437,10 +437,16 @@ def test_a_word_without_key_or_equals_is_refused(word: str) -> None:
         settings.assignments([word])
 
 
-@pytest.mark.parametrize("word", ["a=", "a=[1", "a=[x y]", "a={kind=mean}", "a='x", 'a="x y'])
+@pytest.mark.parametrize("word", ["a=[1", "a=[x y]", "a={kind=mean}", "a='x", 'a="x y'])
 def test_a_value_that_is_neither_toml_nor_a_bare_text_is_refused(word: str) -> None:
     with pytest.raises(UsageError, match=r"is not a TOML value; quote a text, write a list as \[1, 2\]"):
         settings.assignments([word])
+
+
+def test_a_setting_without_a_value_is_refused_and_an_empty_text_is_quoted() -> None:
+    with pytest.raises(UsageError, match="freeze= says nothing: write a value, or freeze='\"\"' for an empty text"):
+        settings.assignments(["freeze="])
+    assert settings.assignments(['freeze=""']) == {"freeze": ""}
 
 
 @pytest.mark.parametrize("text", ["x y", "3x", "__import__('os')", "1 2"])
