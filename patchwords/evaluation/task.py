@@ -12,7 +12,7 @@ from patchwords.evaluation.frozen import Wanted, Working, possible
 from patchwords.evaluation.matching import Matching, match, mismatch
 from patchwords.evaluation.pictures import Asked, Lesson, Part, Pictures
 from patchwords.evaluation.real import CLASSES, Sets, real_file, real_sets
-from patchwords.settings import at_least, check
+from patchwords.settings import at_least, check, shown
 from patchwords.speed.device import choose
 from patchwords.speed.precision import Mixed, check_precision
 from patchwords.weights.subject import RANDOM, Subject
@@ -35,6 +35,8 @@ class How:
     def __post_init__(self) -> None:
         check(self)
         at_least(1, batch=self.batch)
+        if not isinstance(self.broken, int | float):
+            raise UsageError(f"broken: {shown(self.broken)} is not a number: write one, as 0.001")
         if not 0 <= self.broken <= 1:
             raise UsageError(f"broken {self.broken:g} is no share of the pictures: choose one from 0 to 1")
 

@@ -15,7 +15,7 @@ from patchwords import settings
 from patchwords.data.sources.door import spelled
 from patchwords.data.sources.names import listed
 from patchwords.errors import UsageError
-from patchwords.settings import at_least, lists
+from patchwords.settings import at_least, lists, present, tables, texts
 from patchwords.speed.device import choose
 from patchwords.studies import below, catalogue
 from patchwords.studies.cell import Cell, each_once
@@ -88,6 +88,8 @@ def study(
     data is learned from, and the target judges. `weights` are for the study "transfer", where all of the data judges
     them. `change` holds settings of the study or of its grid by dotted key.
     """
+    texts(name=name, weights=weights, grid=grid, **present(out=out, resume=resume))
+    tables(change={} if change is None else change)
     catalogue.find(name)
     at_least(1, at_once=at_once)
     lists(seeds=() if seeds is None else seeds)

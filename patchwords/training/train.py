@@ -14,6 +14,7 @@ from patchwords.errors import PatchwordsError, ResourceError, UsageError
 from patchwords.evaluation.classify import Scores
 from patchwords.models.model import Model
 from patchwords.objectives.kinds import guides_of
+from patchwords.settings import present, tables, texts
 from patchwords.training import recipe as recipes
 from patchwords.training.assemble import Setting, assemble
 from patchwords.training.board import board, summary_writer
@@ -120,6 +121,8 @@ def train(
     """
     if resume is not None and out is not None:
         raise UsageError(f"--out {out} does not apply to --resume: the run stays in {resume}")
+    texts(**present(weights=weights, out=out, resume=resume, recipe=None if isinstance(recipe, Recipe) else recipe))
+    tables(change={} if change is None else change)
     changes = asked(model, weights, epochs, batch, image, lr, freeze, seed) | dict(change or {})
     wishes = Wishes(deterministic, tensorboard, offline, mirror, called, again)
     if out is not None and would_hide(str(out)):
