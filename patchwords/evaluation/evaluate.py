@@ -19,7 +19,7 @@ from patchwords.evaluation.matching import Matching
 from patchwords.evaluation.pictures import Asked, Opening, find
 from patchwords.evaluation.record import record
 from patchwords.evaluation.result import Cost, Evaluation
-from patchwords.evaluation.task import How, Plan, Task, Watch, planned
+from patchwords.evaluation.task import How, Plan, Task, Watch, expect_classes, planned
 from patchwords.pages.folder import fresh
 from patchwords.pages.wording import memory
 from patchwords.settings import lists, present, texts
@@ -77,6 +77,7 @@ def evaluate(
     subject = open_subject(model, image=(image, image) if isinstance(image, int) else image, heads=heads, fetch=fetch)
     for remark in subject.notes:
         watch.say(remark)
+    expect_classes(subject, wanted)
     task = Task(
         subject=subject,
         pictures=find(subject, spelled(data), _opening(watch, offline=offline, mirror=mirror)),

@@ -26,6 +26,11 @@ class Origin:
     again: str
     protocol: bool = False  # or a study, which may have left out pictures and classes; a recipe uses all of them
 
+    @property
+    def labelled(self) -> bool:
+        """Whether there was more than one class to learn from: pictures that nobody told apart are all of one."""
+        return len(_stored(self.folder, CLASSES, list)) > 1
+
     def divided(self, whole: Data) -> Data | None:
         """Undivided data as the run had it, whoever divided it: its recipe, a protocol or a study; None if it is other.
 
