@@ -69,6 +69,15 @@ def refuse_without_result(path: Path) -> None:
         raise ModelError(f"{path} is no run itself but holds {len(runs)}: give one of them, such as {runs[-1]}")
 
 
+def refuse_state(path: Path) -> None:
+    """Says of a file in a run's checkpoint that it holds no model but what the training goes on with."""
+    if path.is_file() and path.resolve().parent.parent.name == CHECKPOINTS and (origin := origin_of(path)):
+        raise ModelError(
+            f"{path} is no model but part of the state of the run in {origin.folder}: give {RESULT} beside it; "
+            f"the state is for `{origin.again}`"
+        )
+
+
 def _run(path: Path) -> Path | None:
     """The folder of that run; another file that lies there is not its result."""
     folder = path if path.is_dir() else path.parent
