@@ -7,6 +7,8 @@ import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
+from numbers import Integral
+from os import PathLike
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import cattrs
@@ -24,7 +26,9 @@ T = TypeVar("T")
 Table = dict[str, Any]
 
 MOST_NAMES = 30  # that a sentence lists
+LONGEST = 60  # characters of a value that a sentence repeats
 NAMED: dict[type, str] = {int: "a whole number", bool: "true or false"}
+OPENING = ("[", "{", '"', "'")  # a list, a table or a text of TOML, and no bare word
 NO_LIST = "is not a list: write one in brackets, with commas between"
 QUOTED = """write it in quotes, in a shell in two pairs (key='"text"')"""
 
@@ -66,12 +70,17 @@ def dotted(table: Mapping[str, Any], prefix: str = "") -> Table:
 
 
 def assignments(words: Iterable[str]) -> Table:
-    """`key=value` words of a command line; a value is TOML, and a bare word is a string."""
+    """`key=value` words of a command line; a value is TOML, and what is none is a text, if it opens no list or table.
+
+    Whether a setting takes a text is for its type to say.
+    """
     table: Table = {}
     for word in words:
         key, equals, text = (part.strip() for part in word.partition("="))
         if not equals or not key:
             raise UsageError(f"'{word}' is not a setting; write key=value, for example pool.kind=mean")
+        if not text:
+            raise UsageError(f"{word} says nothing: write a value, or {key}='\"\"' for an empty text")
         table[key] = _toml_value(key, text)
     return table
 
@@ -105,9 +114,38 @@ def size(text: str) -> tuple[int, int]:
     return int(match[1]), int(match[2] or match[1])
 
 
+def present(**values: Any) -> dict[str, Any]:
+    """Those that were given, by name: None stands for what was not."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def texts(**values: object) -> None:
+    """Refuses what is neither a text nor a path, by name."""
+    for name, value in values.items():
+        if not isinstance(value, str | PathLike):
+            raise UsageError(f"{name}: {shown(value)} is neither a text nor a path: give one of these")
+
+
+def tables(**values: object) -> None:
+    """Refuses what is no table of settings by dotted key, by name."""
+    for name, value in values.items():
+        if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+            example = "{'optimizer.lr': 3e-4}"
+            raise UsageError(f"{name}: {shown(value)} is no table of settings by their names: write one, as {example}")
+
+
+def whole(**lists: Iterable[object]) -> None:
+    """Refuses numbers that are not whole, by the name of their list."""
+    for name, numbers in lists.items():
+        for number in numbers:
+            if not isinstance(number, Integral) or isinstance(number, bool):
+                raise UsageError(f"{name}: {shown(number)} is not a whole number: write one, as 3")
+
+
 def at_least(least: int, **numbers: int) -> None:
-    """Refuses whole numbers below `least`, by name."""
+    """Refuses what is no whole number from `least` on, by name."""
     for name, number in numbers.items():
+        whole(**{name: (number,)})
         if number < least:
             raise UsageError(f"{name} {number} is below {least}: choose a larger one")
 
@@ -116,7 +154,7 @@ def lists(**values: object) -> None:
     """Refuses what is no list, by name."""
     for name, value in values.items():
         if isinstance(value, str) or not isinstance(value, Iterable):
-            raise UsageError(f"{name}: {value!r} {NO_LIST}")
+            raise UsageError(f"{name}: {shown(value)} {NO_LIST}")
 
 
 def below_one(**numbers: float) -> None:
@@ -137,6 +175,12 @@ def nearest(name: str, names: Iterable[str]) -> str:
         return f"did you mean {' or '.join(found)}?"
     more = f" and {len(names) - MOST_NAMES:,} more" if len(names) > MOST_NAMES else ""
     return f"there are {', '.join(names[:MOST_NAMES])}{more}"
+
+
+def shown(value: object) -> str:
+    """The value as it is written, or where that takes more than a few words its type."""
+    text = repr(value)
+    return text if len(text) <= LONGEST and text.isprintable() else type(value).__name__
 
 
 def _rank(key: str) -> tuple[int, bool]:
@@ -162,13 +206,11 @@ def _descend(table: Table, path: list[str], key: str) -> Table:
 
 
 def _toml_value(key: str, text: str) -> Any:
-    if re.fullmatch(r"([A-Za-z]|[.~]*/)[\w./@+:-]*", text) and text not in ("true", "false", "inf", "nan"):
-        return text
-    if re.fullmatch(r"\d[\d_.]*k? ?(%|[a-z]{3,})", text, re.ASCII):  # an amount with its unit: 20k steps, 5%, 10 epochs
-        return text
     try:
         (value,) = tomllib.loads(f"value = {text}").values()
     except ValueError:
+        if not text.startswith(OPENING):
+            return text  # mean, 20k steps, blocks 2, a path
         raise UsageError(f"{key} = {text} is not a TOML value; quote a text, write a list as [1, 2]") from None
     return value
 
@@ -208,7 +250,7 @@ def _exactly(kind: type, word: str, advice: str) -> Callable[[Any, type], Any]:
         if kind is float and type(value) is int:
             return float(value)
         if type(value) is not kind:
-            raise ValueError(f"{value!r} is not {word}: {advice}")
+            raise ValueError(f"{shown(value)} is not {word}: {advice}")
         return value
 
     return hook
@@ -218,7 +260,7 @@ def _pair(value: Any, _: type) -> tuple[int, int]:
     """Height and width; one number stands for both."""
     numbers = (value, value) if type(value) is int else tuple(value) if isinstance(value, list | tuple) else ()
     if len(numbers) != 2 or any(type(number) is not int for number in numbers):
-        raise ValueError(f"{value!r} is not a whole number or a pair [height, width]: write 224, or [224, 320]")
+        raise ValueError(f"{shown(value)} is not a whole number or a pair [height, width]: write 224, or [224, 320]")
     return numbers[0], numbers[1]
 
 
@@ -294,7 +336,7 @@ def _no_value_or_word(value: Any, kind: Any) -> str:
     (other,) = (part for part in get_args(kind) if not _is_literal(part))
     if type(value) is other or value in words:
         return ""
-    return f"{value!r} is not {NAMED[other]} or {' or '.join(words)}: write one of these"
+    return f"{shown(value)} is not {NAMED[other]} or {' or '.join(words)}: write one of these"
 
 
 def _is_sequence(kind: Any) -> bool:

@@ -404,6 +404,9 @@ def test_dotted_keys_of_everything_that_is_set_make_it_again() -> None:
         ("a=~/runs/digits", "~/runs/digits"),
         ("a=timm:regnety_160.deit_in1k", "timm:regnety_160.deit_in1k"),
         ("a=True", "True"),  # TOML's word is true
+        ("a=blocks 2", "blocks 2"),
+        ("a=~/my runs/digits", "~/my runs/digits"),
+        ("a=__import__('os')", "__import__('os')"),
         ('a="1"', "1"),
     ],
 )
@@ -434,10 +437,24 @@ def test_a_word_without_key_or_equals_is_refused(word: str) -> None:
         settings.assignments([word])
 
 
-@pytest.mark.parametrize("word", ["a=", "a=x y", "a=[1", "a=3x", "a=__import__('os')", "a=1 2"])
-def test_a_value_that_is_neither_toml_nor_a_word_is_refused(word: str) -> None:
+@pytest.mark.parametrize("word", ["a=[1", "a=[x y]", "a={kind=mean}", "a='x", 'a="x y'])
+def test_a_value_that_is_neither_toml_nor_a_bare_text_is_refused(word: str) -> None:
     with pytest.raises(UsageError, match=r"is not a TOML value; quote a text, write a list as \[1, 2\]"):
         settings.assignments([word])
+
+
+def test_a_setting_without_a_value_is_refused_and_an_empty_text_is_quoted() -> None:
+    with pytest.raises(UsageError, match="freeze= says nothing: write a value, or freeze='\"\"' for an empty text"):
+        settings.assignments(["freeze="])
+    assert settings.assignments(['freeze=""']) == {"freeze": ""}
+
+
+@pytest.mark.parametrize("text", ["x y", "3x", "__import__('os')", "1 2"])
+def test_a_bare_text_is_for_settings_that_are_texts(text: str) -> None:
+    assert settings.change(DRAWING, settings.assignments([f"title={text}"])).title == text
+    for key in ("count", "ratio", "framed", "size", "layers", "limit", "shape", "mode", "copies", "signed", "free"):
+        with pytest.raises(UsageError, match=f"^{key}[: ]"):
+            settings.change(DRAWING, settings.assignments([f"{key}={text}"]))
 
 
 def test_words_and_a_file_say_the_same() -> None:

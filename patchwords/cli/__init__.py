@@ -1,18 +1,21 @@
 """The command line: one word for each thing a person wants to do, one short file a word."""
 
+import re
 import signal
 import sys
 import traceback
+from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
 from io import TextIOWrapper
+from itertools import pairwise
 from types import FrameType
 from typing import Annotated, NoReturn
 
 import typer
 
 from patchwords import __version__
-from patchwords.errors import in_words
+from patchwords.errors import UsageError, in_words
 
 VERBS = (
     "train",
@@ -61,11 +64,21 @@ def main() -> None:
     arguments = [word for word in sys.argv[1:] if word != "--debug"]
     debug = len(arguments) < len(sys.argv) - 1
     try:
+        _refuse_empty(arguments)
         app(arguments, prog_name="patchwords")
     except SystemExit as ended:
         sys.exit(PIPE_BROKE if ended.code == 1 else ended.code)  # 1, with which typer ends then, is a bug here
     except Exception as error:
         _leave(*in_words(error), debug)
+
+
+def _refuse_empty(words: Sequence[str]) -> None:
+    """Nothing is not the same as not given: a shell variable that was never set would train on the built-in digits."""
+    for before, word in pairwise(("patchwords", *words)):
+        if not word.strip():
+            raise UsageError(f"the word after {before} is empty: give one, or leave it out")
+        if re.fullmatch(r"--[a-z-]+=\s*", word):
+            raise UsageError(f"{word} says nothing: give a value, or leave it out")
 
 
 def _leave(sentence: str, code: int, debug: bool) -> NoReturn:

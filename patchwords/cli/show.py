@@ -104,6 +104,7 @@ def _kind(name: str) -> str:
     from patchwords.cli.shown import studies
     from patchwords.models import names
     from patchwords.settings import nearest
+    from patchwords.studies import grid as grids
     from patchwords.training import recipe
     from patchwords.weights.zoo import ZOO
 
@@ -122,6 +123,8 @@ def _kind(name: str) -> str:
     for kind, fits in found.items():
         if fits:
             return kind
+    if name in grids.names():
+        raise UsageError(f"{name} is a grid of studies: `patchwords study NAME DATA --grid {name}` takes it")
     near = nearest(name, [*names.NAMES, *ZOO, *recipe.names(), *LISTS, "augment", "mae"])
     lists = "`patchwords show models`, `show recipes` and `show zoo` list them"
     advice = near if near.startswith("did you mean") else lists

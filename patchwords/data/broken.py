@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from patchwords.data.sources.listing import CONVERT, is_unread
 from patchwords.errors import DataError
 
 
@@ -11,6 +12,12 @@ class Damage(NamedTuple):
 
     name: str
     reason: str
+
+
+def why(name: str, error: Exception) -> str:
+    """What is wrong with a picture; of one whose name tells a kind that nothing here decodes, what to do with it."""
+    is_kind = is_unread(name) and isinstance(error, DataError)
+    return f"such files are not read: {CONVERT}" if is_kind else str(error)
 
 
 class Broken:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patchwords.data import workers
-from patchwords.data.broken import Broken, Damage
+from patchwords.data.broken import Broken, Damage, why
 from patchwords.data.decoder import Decoder
 from patchwords.data.glimpses import Glimpses, Part, numbered
 from patchwords.data.order import Indices, Order
@@ -145,7 +145,7 @@ class Cut:
                 raw = self.source.picture(index)
                 return index, raw, open_picture(raw, self.preprocess.orientation)
             except (BrokenPictureError, OSError) as error:
-                damages.append(Damage(self.source.name(index), str(error)))
+                damages.append(self._damage(index, error))
                 index = (index + 1) % len(self.source)
         raise BrokenPictureError("none of the pictures can be read")
 
@@ -158,14 +158,18 @@ class Cut:
             places = list(zip(own, self.wanted, strict=True))
             return cuts(raw, places, pre.interpolation, self.channels, pre.orientation), index
         except BrokenPictureError as error:
-            damages.append(Damage(self.source.name(index), str(error)))
+            damages.append(self._damage(index, error))
         for _ in range(len(self.source)):
             index, raw, _ = self.readable((index + 1) % len(self.source), damages)
             try:
                 return [prepare(raw, replace(pre, size=size), self.channels) for size in self.wanted], index
             except BrokenPictureError as error:
-                damages.append(Damage(self.source.name(index), str(error)))
+                damages.append(self._damage(index, error))
         raise BrokenPictureError("none of the pictures can be read")
+
+    def _damage(self, index: int, error: Exception) -> Damage:
+        name = self.source.name(index)
+        return Damage(name, why(name, error))
 
 
 @dataclass(frozen=True)
@@ -214,7 +218,8 @@ class Prepare:
                 sizes.append(read_size(raw, self.preprocess.orientation))
                 kept.append(index)
             except (BrokenPictureError, OSError) as error:
-                damages.append(Damage(self.source.name(int(index)), str(error)))
+                name = self.source.name(int(index))
+                damages.append(Damage(name, why(name, error)))
         chosen = np.array(kept, dtype=np.int64)
         stack = np.stack(images) if images else np.empty((0, self.channels, *self.preprocess.size), dtype=np.uint8)
         true = np.array(sizes, dtype=np.int64).reshape(-1, 2)

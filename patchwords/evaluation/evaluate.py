@@ -19,10 +19,10 @@ from patchwords.evaluation.matching import Matching
 from patchwords.evaluation.pictures import Asked, Opening, find
 from patchwords.evaluation.record import record
 from patchwords.evaluation.result import Cost, Evaluation
-from patchwords.evaluation.task import How, Plan, Task, Watch, planned
+from patchwords.evaluation.task import How, Plan, Task, Watch, expect_classes, planned
 from patchwords.pages.folder import fresh
 from patchwords.pages.wording import memory
-from patchwords.settings import lists
+from patchwords.settings import lists, present, texts
 from patchwords.speed.device import called
 from patchwords.speed.precision import Mixed
 from patchwords.weights import store
@@ -59,6 +59,7 @@ def evaluate(
     Without a `split` these are the test pictures, else those for validation, else all of data that has no parts.
     `few_shot`, `knn` and `probe` judge its features, fitted on training pictures; its own classes may be others.
     """
+    texts(real=real, **present(out=out))
     lists(few_shot=few_shot, penalties=penalties, knn=knn)
     how = How(
         split=split,
@@ -76,6 +77,7 @@ def evaluate(
     subject = open_subject(model, image=(image, image) if isinstance(image, int) else image, heads=heads, fetch=fetch)
     for remark in subject.notes:
         watch.say(remark)
+    expect_classes(subject, wanted)
     task = Task(
         subject=subject,
         pictures=find(subject, spelled(data), _opening(watch, offline=offline, mirror=mirror)),

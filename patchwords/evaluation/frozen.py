@@ -18,7 +18,7 @@ from patchwords.evaluation.fewshot import PENALTY, FewShot, few_shot
 from patchwords.evaluation.knn import Knn, nearest
 from patchwords.evaluation.pictures import Lesson, Part
 from patchwords.evaluation.probe import Probe, probe
-from patchwords.settings import at_least
+from patchwords.settings import at_least, shown, whole
 from patchwords.weights.subject import Subject
 
 WAYS = ("few_shot", "knn", "probe")  # as JSON calls them
@@ -36,9 +36,12 @@ class Wanted:
     probe: bool = False
 
     def __post_init__(self) -> None:
+        whole(**{"--few-shot": self.shots, "--knn": self.neighbours})
         at_least(1, **{"--few-shot": min(self.shots, default=1), "--knn": min(self.neighbours, default=1)})
         if self.penalties and not self.shots:
             raise UsageError("--penalty is a setting of --few-shot: give both, or neither")
+        if other := [penalty for penalty in self.penalties if not isinstance(penalty, int | float)]:
+            raise UsageError(f"--penalty: {shown(other[0])} is not a number: write one, as {PENALTY:g}")
         if wrong := [penalty for penalty in self.penalties if not 0 < penalty < math.inf]:
             raise UsageError(f"--penalty {wrong[0]:g} is no number above 0: {PENALTY:g} is the paper's authors'")
 

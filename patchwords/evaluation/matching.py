@@ -11,6 +11,7 @@ from patchwords.errors import DataError, ModelError, UsageError
 from patchwords.weights.card import Card
 from patchwords.weights.classless import towards_classes
 
+NO_CLASSES = "the model has no classes to choose from"
 FEATURES = "judge its features with --few-shot, --knn or --probe"
 OTHERWISE = f"fine-tune the model on this data (`patchwords train DATA --weights MODEL`), or {FEATURES}"
 
@@ -43,7 +44,7 @@ def mismatch(card: Card, classes: Sequence[str]) -> str:
     """Why the outputs say nothing about these classes; empty where they do."""
     ours, count = card.classes, card.model.classes
     if not count:
-        return "the model has no classes to choose from"
+        return NO_CLASSES
     if not ours and count != len(classes):
         said = "the model's file names no classes, and its"
         return f"{said} {count} outputs cannot stand for the {len(classes)} classes of the data"

@@ -1,5 +1,6 @@
 """Which pictures a model is judged by: those that it did not learn from, where that is known."""
 
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
@@ -114,6 +115,11 @@ def find(subject: Subject, given: str, opening: Opening) -> Pictures:
 
 
 def _own(origin: Origin, opening: Opening) -> Pictures:
+    if not origin.labelled:
+        raise DataError(
+            "the pictures that the run learned from have no labels, and it is judged by some that have: "
+            f"give those, as in `patchwords evaluate {shlex.quote(str(origin.folder))} DATA --knn 20`"
+        )
     try:
         whole = opening(origin.data)
     except UsageError as error:

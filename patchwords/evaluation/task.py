@@ -1,20 +1,22 @@
 """One model and one data set: what was asked of them, and which of that can be answered by which pictures."""
 
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from patchwords.data.sources.parts import OWN_VALIDATION, TEST_WAITS
 from patchwords.data.sources.source import Source
-from patchwords.errors import DataError, UsageError
+from patchwords.errors import DataError, ModelError, UsageError
 from patchwords.evaluation.answers import Compute
 from patchwords.evaluation.frozen import Wanted, Working, possible
-from patchwords.evaluation.matching import Matching, match, mismatch
+from patchwords.evaluation.matching import FEATURES, NO_CLASSES, Matching, match, mismatch
 from patchwords.evaluation.pictures import Asked, Lesson, Part, Pictures
 from patchwords.evaluation.real import CLASSES, Sets, real_file, real_sets
-from patchwords.settings import at_least, check
+from patchwords.settings import at_least, check, shown
 from patchwords.speed.device import choose
 from patchwords.speed.precision import Mixed, check_precision
+from patchwords.weights.classless import towards_classes
 from patchwords.weights.subject import RANDOM, Subject
 
 TRAINING = (OWN_VALIDATION, TEST_WAITS)  # notes on data that are for those who train
@@ -35,6 +37,8 @@ class How:
     def __post_init__(self) -> None:
         check(self)
         at_least(1, batch=self.batch)
+        if not isinstance(self.broken, int | float):
+            raise UsageError(f"broken: {shown(self.broken)} is not a number: write one, as 0.001")
         if not 0 <= self.broken <= 1:
             raise UsageError(f"broken {self.broken:g} is no share of the pictures: choose one from 0 to 1")
 
@@ -84,6 +88,17 @@ class Plan:
     def total(self) -> int:
         """The pictures that are read; what is scored is among those of the lesson."""
         return len(self.lesson.train) + len(self.lesson.test) if self.lesson else len(self.source)
+
+
+def expect_classes(subject: Subject, wanted: Wanted) -> None:
+    """Refuses to score what has no classes before its pictures are opened: those of its own run may have no labels."""
+    if subject.card.model.classes or wanted.anything or subject.card.source == RANDOM:
+        return
+    said = f"{NO_CLASSES}: {towards_classes(subject.card.model)}, or {FEATURES} on labelled pictures"
+    if subject.origin:
+        run = shlex.quote(str(subject.origin.folder))
+        said += f" (`patchwords evaluate {run} DATA --knn 20`); its own loss is told by `patchwords show {run}`"
+    raise ModelError(said)
 
 
 def planned(task: Task) -> Plan:

@@ -18,8 +18,7 @@ def configure(
 ) -> Config:
     """The configuration behind a name, with the three numbers that users change."""
     config = model if isinstance(model, Config) else names.read(model, _size(image))
-    given = {"classes": classes, "image": image, "channels": channels}
-    return settings.change(config, {key: value for key, value in given.items() if value is not None})
+    return settings.change(config, settings.present(classes=classes, image=image, channels=channels))
 
 
 def _size(image: object) -> str:

@@ -18,7 +18,7 @@ from patchwords.models.swin import SIZES as SWINS
 from patchwords.models.swin import SwinConfig
 from patchwords.models.tokenizer import TokenizerConfig, dalle, tokenizer
 from patchwords.models.vit import ViTConfig
-from patchwords.settings import nearest, size
+from patchwords.settings import nearest, shown, size
 
 Config = ViTConfig | ResNetConfig | SwinConfig | TokenizerConfig
 Words = dict[str, str]  # the parts of a name, by the names of the groups in FAMILIES
@@ -72,7 +72,7 @@ def read(name: str, asked: str = "") -> Config:
     for grammar, family in FAMILIES:
         if isinstance(name, str) and (match := re.fullmatch(grammar + IMAGE, name, re.ASCII)):
             return family(name, match.groupdict() | {"asked": asked})
-    raise UsageError(f"{name!r} is no model's name; {nearest(str(name), NAMES)}")
+    raise UsageError(f"{shown(name)} is no model's name; {nearest(str(name), NAMES)}")
 
 
 def fits(name: str) -> bool:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from patchwords.data import workers
-from patchwords.data.broken import Damage
+from patchwords.data.broken import Damage, why
 from patchwords.data.loader import Loading, Pictures, Prepare, joined
 from patchwords.data.picture import BrokenPictureError
 from patchwords.data.sources.source import Pixels, Source
@@ -89,7 +89,7 @@ class Predictor:
         try:
             seen = self.see(picture)
         except DataError as error:
-            raise BrokenPictureError(f"{called} cannot be used: {error}") from error
+            raise BrokenPictureError(f"{called} cannot be used: {why(called, error)}") from error
         (answer,) = self.answer([called], seen[None], attention=attention, pixels=True)
         return answer
 
@@ -116,7 +116,7 @@ class Predictor:
                     names.append(name)
                     found.append(None)
                 except DataError as error:
-                    found.append(Damage(name, str(error)))
+                    found.append(Damage(name, why(name, error)))
             answers = iter(self.answer(names, images, attention=attention, pixels=pixels))
             yield from (damage or next(answers) for damage in found)
 

@@ -16,7 +16,7 @@ def choose(device: str, local: int = 0) -> torch.device:
     """`auto` is a GPU where there is one; under torchrun each process takes its own."""
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
-    if not re.fullmatch(WORDS, device, re.ASCII):
+    if not isinstance(device, str) or not re.fullmatch(WORDS, device, re.ASCII):
         raise UsageError(f"device {device!r} cannot be used (nothing here is called so): {CHOICE}")
     try:
         chosen = torch.device(device)

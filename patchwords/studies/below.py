@@ -14,7 +14,7 @@ from patchwords.errors import NonFiniteError
 from patchwords.training import recipe as recipes
 from patchwords.training.recipe import Recipe
 from patchwords.training.run import durable
-from patchwords.training.run.describe import RUN
+from patchwords.training.run.describe import RUN, add
 from patchwords.training.run.folder import CHECKPOINTS, RECIPE, RunFolder
 from patchwords.training.run.toml import toml
 from patchwords.training.train import train
@@ -61,6 +61,12 @@ def _find_again(place: Path, recipe: Recipe) -> None:
     if stored.weights != recipe.weights:
         text = toml(settings.write(replace(stored, weights=recipe.weights)))
         durable.replace(place / RECIPE, text.encode())
+
+
+def tell(place: Path, called: str) -> None:
+    """Says where the data of a training is found from now on, if that was begun at all."""
+    if (place / RUN).is_file() and _run(place)["data"] != called:
+        add(RunFolder.visit(place), {"data": called})
 
 
 def has_ended(place: Path) -> bool:

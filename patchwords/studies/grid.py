@@ -10,7 +10,7 @@ from typing import Any
 from patchwords import settings
 from patchwords.data.sources.source import Data
 from patchwords.errors import UsageError
-from patchwords.settings import at_least, check
+from patchwords.settings import at_least, check, whole
 
 Table = dict[str, Any]
 # Every training is judged once, after its last step: nothing is chosen by the pictures that judge.
@@ -45,6 +45,7 @@ class Grid:
     def __post_init__(self) -> None:
         check(self)
         at_least(1, shots=self.shots, seeds=len(self.seeds))
+        whole(seeds=self.seeds)
         at_least(0, seed=min(self.seeds))
         members = [table for member in self.models.values() for table in (member.both, member.learn, member.tune)]
         for table in (self.both, self.learn, self.tune, self.mask, *members):

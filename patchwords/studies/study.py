@@ -15,9 +15,9 @@ from patchwords import settings
 from patchwords.data.sources.door import spelled
 from patchwords.data.sources.names import listed
 from patchwords.errors import UsageError
-from patchwords.settings import at_least, lists
+from patchwords.settings import at_least, lists, present, tables, texts
 from patchwords.speed.device import choose
-from patchwords.studies import catalogue
+from patchwords.studies import below, catalogue
 from patchwords.studies.cell import Cell, each_once
 from patchwords.studies.experiment import Experiment, Finding
 from patchwords.studies.figure import figure
@@ -88,6 +88,8 @@ def study(
     data is learned from, and the target judges. `weights` are for the study "transfer", where all of the data judges
     them. `change` holds settings of the study or of its grid by dotted key.
     """
+    texts(name=name, weights=weights, grid=grid, **present(out=out, resume=resume))
+    tables(change={} if change is None else change)
     catalogue.find(name)
     at_least(1, at_once=at_once)
     lists(seeds=() if seeds is None else seeds)
@@ -121,6 +123,7 @@ def study(
             folder.write_json(FILE, {"terms": settings.write(terms), **made})
         else:
             _same(folder.path, cells, here, watcher)
+            _tell(folder, terms, cells)
         again = shlex.join(("patchwords", "study", name, "--resume", str(folder.path)))
         bench = Bench(folder=folder.path.absolute(), device=device, again=again, watcher=watcher)
         _perform(cells, bench, at_once)
@@ -157,6 +160,14 @@ def _same(folder: Path, cells: Sequence[Cell], here: Mapping[str, Any], watcher:
         )
     for sentence in differences(began["environment"], here):
         watcher.note(sentence)
+
+
+def _tell(folder: RunFolder, terms: Terms, cells: Sequence[Cell]) -> None:
+    """Says where everything is found from now on, to the study and to each of its trainings."""
+    began = json.loads((folder.path / FILE).read_text("utf-8"))
+    folder.write_json(FILE, began | {"terms": settings.write(terms)})
+    for cell in cells:
+        below.tell(folder.path / cell.name, cell.called)
 
 
 def _perform(cells: Sequence[Cell], bench: Bench, at_once: int) -> None:

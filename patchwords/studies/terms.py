@@ -1,7 +1,9 @@
 """What a person wants of a study, what it is begun with, and what it therefore goes on with."""
 
 import json
+import shlex
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -19,6 +21,7 @@ from patchwords.studies.grid import Grid, Member
 from patchwords.studies.ground import Ground
 from patchwords.studies.shares import final, halves
 from patchwords.training import recipe as recipes
+from patchwords.training.pictures import sought
 from patchwords.training.recipe import Recipe
 from patchwords.training.watch import Watcher
 from patchwords.weights import store
@@ -27,6 +30,13 @@ from patchwords.weights.subject import RANDOM, Subject, open_subject
 
 FILE = "study.json"
 GIVEN = "weights"  # what tables call the model of a file
+
+# What a study finds again where it was, and the words that tell a new place of it.
+PLACES = {
+    "data": ("the data of the study", "DATA"),
+    "target": ("the target of the study", "--target DATA"),
+    "weights": ("the model that the study asks about", "--weights FILE"),
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,6 +66,7 @@ class Wish:
     offline: bool
     mirror: str
     watcher: Watcher = field(repr=False)
+    again: Mapping[str, str] = field(default_factory=dict)  # of a resumed study: the command that tells a new place
 
     def __post_init__(self) -> None:
         if self.weights and self.study != Transfer.name:
@@ -68,7 +79,7 @@ class Wish:
 
     def begun(self) -> tuple[Terms, Ground]:
         """The terms of a new study, and what it stands on."""
-        data = self._opened(self.data or DIGITS)
+        data = self._opened("data")
         grid = grids.read(self.grid or grids.fitting(data), self.study, self.change)
         if self.seeds is not None:
             grid = replace(grid, seeds=tuple(self.seeds))
@@ -82,23 +93,36 @@ class Wish:
             raise UsageError(f"{wrong[0]} does not apply to --resume: a resumed study keeps its terms; start a new one")
         if before.study != self.study:
             raise UsageError(f"{folder} holds the study {before.study}, not {self.study}: go on with that")
-        wish = replace(
-            self,
-            data=self.data or before.data,
-            target=self.target or before.target,
-            weights=self.weights or before.weights,
-        )
-        terms, ground = wish._stood(wish._opened(wish.data), before.grid, before.recipe)
+        known = {key: getattr(before, key) for key in PLACES if not getattr(self, key)}
+        wish = replace(self, **known, again={key: self._again(key, folder) for key in known})
+        terms, ground = wish._stood(wish._opened("data"), before.grid, before.recipe)
         keys = before.digests | terms.digests
         if differ := [key for key in keys if before.digests.get(key) != terms.digests.get(key)]:
             said = " and the ".join(differ)
             raise DataError(f"the {said} of {folder} are not what they were: bring them back, or start a new study")
         return terms, ground
 
-    def _opened(self, given: str) -> Data:
+    def _again(self, asked: str, folder: Path) -> str:
+        """The command that goes on and tells a new place of one thing, beside those that were told already."""
+        told = []
+        for key, (_, words) in PLACES.items():
+            *option, _ = words.split()
+            if given := getattr(self, key):
+                told.append(shlex.join((*option, given)))
+            elif key == asked:
+                told.append(words)
+        return " ".join(("patchwords study", self.study, *told, "--resume", shlex.quote(str(folder))))
+
+    def _sought(self, key: str) -> AbstractContextManager[None]:
+        """Asks for a new place of what a resumed study does not find where it was."""
+        return sought(PLACES[key][0], self.again[key]) if key in self.again else nullcontext()
+
+    def _opened(self, key: str) -> Data:
         """What may be learned from, and what judges at the end."""
+        given = getattr(self, key) or DIGITS
         fetching = partial(self.watcher.working, f"downloading {given}")
-        found = final(open_data(given, split=None, offline=self.offline, mirror=self.mirror, progress=fetching))
+        with self._sought(key):
+            found = final(open_data(given, split=None, offline=self.offline, mirror=self.mirror, progress=fetching))
         for note in found.notes:
             self.watcher.note(note)
         return found
@@ -114,7 +138,7 @@ class Wish:
                 grid = replace(grid, models={**grid.models, GIVEN: self._member(subject.card)})
                 grid = settings.change(grid, {f"study.{Transfer.name}.model": GIVEN})
         elif self.target:
-            target, target_called = self._opened(self.target), place(self.target)
+            target, target_called = self._opened("target"), place(self.target)
             digests["target"] = target.digest()
             if digests["target"] == digests["data"]:
                 raise UsageError(f"--target {self.target} is the data itself, which cannot judge what it has taught")
@@ -153,7 +177,8 @@ class Wish:
     def _subject(self) -> Subject:
         fetching = partial(self.watcher.working, f"downloading {self.weights}")
         fetch = partial(store.fetch, offline=self.offline, mirror=self.mirror, progress=fetching)
-        subject = open_subject(self.weights, fetch=fetch)
+        with self._sought("weights"):
+            subject = open_subject(self.weights, fetch=fetch)
         if subject.card.source == RANDOM:
             raise ModelError(f"{self.weights} is a name alone, and {self.study} asks what weights are worth: give some")
         for note in subject.notes:

@@ -1,11 +1,13 @@
 """The pictures of a run: through the one door, with what a person should know of them, and looked at first."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 
 from patchwords.data.check.check import check
 from patchwords.data.sources.door import open_data, open_pictures
 from patchwords.data.sources.source import Data
-from patchwords.errors import DataError
+from patchwords.errors import DataError, UsageError
 from patchwords.training.recipe import Recipe
 from patchwords.training.watch import Watcher
 
@@ -26,6 +28,15 @@ def _brought(given: str, recipe: Recipe, watcher: Watcher, offline: bool, mirror
     fetching = partial(watcher.working, f"downloading {given}")
     opens = open_data if recipe.objective.classes(2) else open_pictures
     return opens(given, split=recipe.data.validation, offline=offline, mirror=mirror, progress=fetching)
+
+
+@contextmanager
+def sought(what: str, again: str) -> Iterator[None]:
+    """What is not found where it was is asked for: `again` is the command that names its new place."""
+    try:
+        yield
+    except UsageError as error:
+        raise UsageError(f"{what} is not found: {error}; say where it is now, `{again}`") from None
 
 
 def look(data: Data, recipe: Recipe, watcher: Watcher) -> None:

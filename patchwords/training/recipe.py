@@ -1,6 +1,7 @@
 """Recipes: everything that a training run is told, as one value; in TOML files that state only what differs."""
 
 import re
+import shlex
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -32,6 +33,10 @@ from patchwords.training.optimizer import AdamW, OptimizerKind
 from patchwords.training.schedule import Schedule
 
 MOST_PARENTS = 8
+OTHERS = (  # in TOML too: what each is, the keys that tell it, and the command that takes it
+    ("the grid of a study", {"models", "study"}, "patchwords study NAME DATA --grid {}"),
+    ("a list of tasks", {"task"}, "patchwords evaluate MODEL {} --protocol vtab-1k"),
+)
 Measure = Literal[
     "accuracy",
     "balanced_accuracy",
@@ -257,9 +262,13 @@ def _table(source: str) -> dict[str, Any]:
     if not place.is_file():
         raise UsageError(f"recipe {source!r} is neither a file nor known; {settings.nearest(source, known)}")
     try:
-        return tomllib.loads(place.read_text("utf-8"))
+        table = tomllib.loads(place.read_text("utf-8"))
     except (ValueError, OSError) as error:
         raise UsageError(f"recipe {source} cannot be read as TOML: {error}") from None
+    for what, keys, command in OTHERS:
+        if table.keys() >= keys:
+            raise UsageError(f"{source} is {what} and no recipe: `{command.format(shlex.quote(source))}` takes it")
+    return table
 
 
 def _files(folder: Traversable, prefix: str) -> list[tuple[str, Traversable]]:

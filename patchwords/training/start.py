@@ -138,7 +138,7 @@ def _named(recipe: Recipe, found: Config) -> Config:
     if differ := list(_differences(found, wanted)):
         raise ModelError(
             f"{recipe.weights} holds another model than {recipe.model}: it has {', '.join(differ)}; "
-            "name no model (--model '') to take what the file holds, or give other weights"
+            "name no model (--set model='\"\"') to take what the file holds, or give other weights"
         )
     table = settings.write(wanted)
     return settings.change(found, {key: table[key] for key in TRAINED if key in table})

@@ -14,6 +14,7 @@ from patchwords.errors import PatchwordsError, ResourceError, UsageError
 from patchwords.evaluation.classify import Scores
 from patchwords.models.model import Model
 from patchwords.objectives.kinds import guides_of
+from patchwords.settings import present, tables, texts
 from patchwords.training import recipe as recipes
 from patchwords.training.assemble import Setting, assemble
 from patchwords.training.board import board, summary_writer
@@ -25,7 +26,7 @@ from patchwords.training.guides import bring, expect_guide, placed
 from patchwords.training.judge import Judge, Result
 from patchwords.training.keeper import RunKeeper
 from patchwords.training.loop import Loop
-from patchwords.training.pictures import look, opened
+from patchwords.training.pictures import look, opened, sought
 from patchwords.training.possible import expect_settings
 from patchwords.training.recipe import Recipe, asked, choose
 from patchwords.training.result import conclude, report, tested
@@ -120,6 +121,8 @@ def train(
     """
     if resume is not None and out is not None:
         raise UsageError(f"--out {out} does not apply to --resume: the run stays in {resume}")
+    texts(**present(weights=weights, out=out, resume=resume, recipe=None if isinstance(recipe, Recipe) else recipe))
+    tables(change={} if change is None else change)
     changes = asked(model, weights, epochs, batch, image, lr, freeze, seed) | dict(change or {})
     wishes = Wishes(deterministic, tensorboard, offline, mirror, called, again)
     if out is not None and would_hide(str(out)):
@@ -222,15 +225,10 @@ def _looked(folder: RunFolder, data: Data, recipe: Recipe, watcher: Watcher) -> 
 
 def _again(given: str | Data, known: str, path: Path, recipe: Recipe, watcher: Watcher, wishes: Wishes) -> Data:
     """The data of a run that goes on: what was given, or where the run knows it to be."""
-    try:
-        return opened(given or known, recipe, watcher, offline=wishes.offline, mirror=wishes.mirror)
-    except UsageError as error:
-        if given:
-            raise
-        raise UsageError(
-            f"the data that the run learns from is not found: {error}; say where it is now, "
-            f"`patchwords train DATA --resume {shlex.quote(str(path))}`"
-        ) from None
+    if given:
+        return opened(given, recipe, watcher, **wishes.place)
+    with sought("the data that the run learns from", f"patchwords train DATA --resume {shlex.quote(str(path))}"):
+        return opened(known, recipe, watcher, **wishes.place)
 
 
 def _called(given: str | Data) -> str:

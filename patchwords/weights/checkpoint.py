@@ -21,7 +21,7 @@ from patchwords.weights.card import Card, Loss
 from patchwords.weights.describe import Told, describe
 from patchwords.weights.files import Contents, Depth
 from patchwords.weights.format import Format
-from patchwords.weights.origin import refuse_without_result
+from patchwords.weights.origin import refuse_state, refuse_without_result
 from patchwords.weights.recognise import recognise, unwrap
 from patchwords.weights.rules import State, compare, listed, parse, take
 from patchwords.weights.zoo import ZOO, Entry
@@ -60,6 +60,7 @@ def open_checkpoint(
             return _native(contents, depth, heads, image)
         except ModelError as error:
             raise ModelError(f"{path}: {error}") from None
+    refuse_state(path)
     tensors, beside = unwrap(contents.tensors)
     image = image or (names.read(published.model).image if published else None)
     with hub.understanding(path):

@@ -1,7 +1,7 @@
 """`patchwords.load` and `save`: any known file to a model, a model to a native file."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -40,6 +40,7 @@ def load(
 
     `heads` and `trained_at` (the picture's size) are for files that do not tell them.
     """
+    settings.texts(path=path)
     if positions not in CONVENTIONS:
         raise UsageError(f"positions {positions!r} is no convention; {settings.nearest(str(positions), CONVENTIONS)}")
     with torch.inference_mode(False):  # or the parameters could never be trained
@@ -95,6 +96,7 @@ def save(model: Model, path: str | Path, card: Card | None = None) -> None:
         raise UsageError(
             f"{type(model).__name__} is not a model of patchwords: save the one that was compiled or wrapped"
         )
+    settings.texts(path=path)
     card = replace(card or card_of(model), model=model.config)
     write_native(Path(path), card, dict(model.state_dict()))
 
@@ -107,9 +109,10 @@ def write_native(path: Path, card: Card, state: State) -> None:
 
 
 def _names(classes: Sequence[str]) -> tuple[str, ...]:
-    names = tuple(classes)
+    names = tuple(classes) if isinstance(classes, Iterable) else (classes,)
     if isinstance(classes, str) or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
-        raise UsageError(f"classes {classes!r} are no list of different names: give such a list, or their number")
+        said = settings.shown(classes)
+        raise UsageError(f"classes {said} are no list of different names: give such a list, or their number")
     return names
 
 

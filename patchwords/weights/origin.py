@@ -26,6 +26,11 @@ class Origin:
     again: str
     protocol: bool = False  # or a study, which may have left out pictures and classes; a recipe uses all of them
 
+    @property
+    def labelled(self) -> bool:
+        """Whether there was more than one class to learn from: pictures that nobody told apart are all of one."""
+        return len(_stored(self.folder, CLASSES, list)) > 1
+
     def divided(self, whole: Data) -> Data | None:
         """Undivided data as the run had it, whoever divided it: its recipe, a protocol or a study; None if it is other.
 
@@ -62,6 +67,15 @@ def refuse_without_result(path: Path) -> None:
         )
     if runs := sorted(found.parent for level in ("*", "*/*") for found in path.glob(f"{level}/recipe.toml")):
         raise ModelError(f"{path} is no run itself but holds {len(runs)}: give one of them, such as {runs[-1]}")
+
+
+def refuse_state(path: Path) -> None:
+    """Says of a file in a run's checkpoint that it holds no model but what the training goes on with."""
+    if path.is_file() and path.resolve().parent.parent.name == CHECKPOINTS and (origin := origin_of(path)):
+        raise ModelError(
+            f"{path} is no model but part of the state of the run in {origin.folder}: give {RESULT} beside it; "
+            f"the state is for `{origin.again}`"
+        )
 
 
 def _run(path: Path) -> Path | None:

@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 
 import torch
+from torch import nn
 
 from patchwords import settings
 from patchwords.errors import UsageError
@@ -54,6 +55,7 @@ def open_subject(
 
     `heads` and `trained_at` are for files that do not tell them. A name alone gives random weights, and says so.
     """
+    _expect(given)
     path, word = Path(given), str(given)
     if not word:
         raise UsageError("no model was named: give a run folder, a weights file or published weights")
@@ -79,14 +81,25 @@ def open_trained(
         if image is not None or heads is not None:
             raise UsageError("image and heads belong to the opening of a file: give them to open_subject")
         subject = given
-    elif not Path(given).exists() and names.fits(str(given)):
-        raise UsageError(UNTRAINED.format(given))
     else:
+        _expect(given)
+        if not Path(given).exists() and names.fits(str(given)):
+            raise UsageError(UNTRAINED.format(given))
         size = (image, image) if isinstance(image, int) else image
         subject = open_subject(given, image=size, heads=heads, fetch=fetch)
     if subject.card.source == RANDOM:
         raise UsageError(UNTRAINED.format(subject.name))
     return subject
+
+
+def _expect(given: object) -> None:
+    """Refuses what no MODEL can be, with what to do with a module: what is examined comes with its card, in a file."""
+    if isinstance(given, nn.Module):
+        raise UsageError(
+            f"model: {type(given).__name__} is a module, and a file or a run folder is wanted: "
+            "save it with patchwords.save(model, 'model.safetensors'), and give that"
+        )
+    settings.texts(model=given)
 
 
 def _random(name: str, image: tuple[int, int] | None) -> Subject:

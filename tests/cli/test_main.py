@@ -25,6 +25,23 @@ def test_an_error_is_one_sentence_without_a_traceback(run) -> None:
     assert "image 224x224 is not a multiple of patch 15x15" in answer.err
 
 
+@pytest.mark.parametrize("verb", cli.VERBS)
+@pytest.mark.parametrize("given", [(), ("x", "--out"), ("--quiet",)])
+def test_an_empty_word_is_not_taken_for_none(run, verb: str, given: tuple[str, ...]) -> None:
+    for empty in ("", " "):
+        answer = run(verb, *given, empty)
+        assert answer.code == 2
+        assert answer.out == ""
+        assert answer.err == f"patchwords: the word after {(verb, *given)[-1]} is empty: give one, or leave it out\n"
+
+
+@pytest.mark.parametrize("word", ["--out=", "--model= ", "--few-shot="])
+def test_an_option_without_its_value_is_not_taken_for_none(run, word: str) -> None:
+    answer = run("train", word, "x")
+    assert answer.code == 2
+    assert answer.err == f"patchwords: {word} says nothing: give a value, or leave it out\n"
+
+
 def test_debug_shows_the_traceback(run) -> None:
     answer = run("show", "ViT-B/15", "--debug")
     assert answer.code == 2

@@ -177,6 +177,16 @@ def test_broken_pictures_are_told_at_the_end_and_the_rest_is_predicted(run, mode
     assert answer.json[-1]["pictures"] == 3
 
 
+@pytest.mark.parametrize("name", ["photo.heic", "photo.AVIF", "drawing.svg", "camera.cr2"])
+def test_a_file_of_a_kind_that_is_not_read_is_told_with_what_to_do(run, model, photos: Path, name: str) -> None:
+    (photos / name).write_bytes(b"\0\0\0 ftypheic")
+    answer = run("predict", model(), str(photos / name))
+    assert answer.code == 3
+    assert f"  {photos / name}: such files are not read: convert them to JPEG or PNG\n" in answer.err
+    (photos / name).write_bytes((photos / "a.png").read_bytes())  # by its name alone nothing is refused
+    assert run("predict", model(), str(photos / name)).code == 0
+
+
 def test_a_folder_without_pictures_among_others_is_told_and_the_rest_is_predicted(run, model, photos: Path) -> None:
     (photos / "empty").mkdir()
     (photos / "gone.png").symlink_to("nowhere")

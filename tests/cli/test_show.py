@@ -58,6 +58,7 @@ def test_the_table_is_for_people_and_the_json_for_scripts(run) -> None:
         (("ViT-B/16", "--set", "width"), "write key=value"),
         (("ViT-B/16", "--image", "large"), "write 224, or 224x320"),
         (("nothing.npz",), "does not exist"),
+        (("small",), "small is a grid of studies: `patchwords study NAME DATA --grid small` takes it"),
     ],
 )
 def test_wrong_words_are_answered_with_what_to_write(run, words: tuple[str, ...], sentence: str) -> None:
@@ -267,6 +268,15 @@ def test_an_unfinished_run_says_how_to_go_on(run, finished: Path, status: str, s
     assert sentence in people
     assert people.splitlines()[-1].endswith("`patchwords train --resume 'a run'` goes on with it")
     assert "model.safetensors" not in people
+
+
+def test_the_state_of_an_optimizer_is_told_to_be_none_of_weights(run, finished: Path) -> None:
+    step = sorted((finished / "checkpoints").glob("step-*"))[-1]
+    answer = run("show", str(step / "optimizer.safetensors"))
+    assert answer.code == 4
+    assert "is no model but part of the state of the run in" in answer.err
+    assert "give model.safetensors beside it; the state is for `patchwords train --resume" in answer.err
+    assert run("show", str(step / "model.safetensors")).code == 0
 
 
 def test_a_run_that_had_no_time_is_shown_too(run, finished: Path) -> None:

@@ -315,7 +315,7 @@ def test_weights_of_another_architecture_are_exit_4(run, done: Path) -> None:
     answer = run("train", "tiny.npz", "--weights", "done/model.safetensors", "--model", "ViT-Ti/16", "--device", "cpu")
     assert answer.code == 4
     assert "done/model.safetensors holds another model than ViT-Ti/16: it has depth 1 and not 12" in answer.err
-    assert "name no model (--model '') to take what the file holds, or give other weights" in answer.err
+    assert "name no model (--set model='\"\"') to take what the file holds, or give other weights" in answer.err
 
 
 def test_a_model_without_the_parts_that_a_recipe_sets_is_trained_without_them(run, here: Path) -> None:
@@ -332,7 +332,7 @@ def test_the_model_of_a_recipe_is_left_to_the_weights(run, done: Path) -> None:
     words = ("tiny.npz", "--recipe", "digits", "--weights", "done", "--device", "cpu")
     assert run("train", *words).code == 4  # the recipe's model has four layers
     short = ("--set", "duration='1 steps'", "--batch", "16", "--set", "data.workers=0")
-    assert run("train", *words, *short, "--model", "", "--out", "tuned").code == 0
+    assert run("train", *words, *short, "--set", 'model=""', "--out", "tuned").code == 0
 
 
 def test_a_file_that_holds_no_weights_is_exit_4(run, here: Path) -> None:

@@ -14,7 +14,7 @@ from PIL import Image
 
 import patchwords
 from patchwords.data.sources.parts import OWN_VALIDATION, TEST_WAITS
-from patchwords.errors import DataError, ResourceError, UsageError
+from patchwords.errors import DataError, ModelError, ResourceError, UsageError
 from patchwords.models.vit import ViTConfig
 from patchwords.weights.card import Card
 
@@ -484,3 +484,26 @@ def test_labels_that_lie_there_but_do_not_fit_are_said_and_left_out(tmp_path: Pa
     assert any(note.startswith("there is no ReaL accuracy: ") for note in found.notes)
     with pytest.raises(DataError, match="is for the 1000 classes of ImageNet"):
         evaluate(run, folder, real=folder / "real.json")
+
+
+@pytest.fixture
+def unlabelled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A run on pictures that nobody told apart."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "plain").mkdir()
+    for number, image in enumerate(shades(12)[0]):
+        Image.fromarray(image).save(tmp_path / "plain" / f"{number}.png")
+    masked = CHANGES | {"objective.kind": "mae", "best": "last", "patience": 0}
+    return patchwords.train("plain", **SHORT, change=masked, out="masked").folder
+
+
+def test_of_a_run_without_labels_it_is_said_what_can_be_judged(unlabelled: Path, tmp_path: Path) -> None:
+    for data in ("", "plain", write(tmp_path / "shades.npz", whole=60)):
+        with pytest.raises(
+            ModelError, match=r"`patchwords evaluate masked DATA --knn 20`\); its own loss is told"
+        ) as got:
+            evaluate(unlabelled, data)
+        assert "folder for each class" not in str(got.value)
+    with pytest.raises(DataError, match=r"have no labels, .*, as in `patchwords evaluate masked DATA --knn 20`"):
+        evaluate(unlabelled, knn=(3,))
+    assert evaluate(unlabelled, tmp_path / "shades.npz", knn=(3,)).frozen.knn

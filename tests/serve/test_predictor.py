@@ -150,6 +150,9 @@ def test_one_broken_picture_is_a_sentence_with_its_name(predictor: Predictor, tm
     (tmp_path / "bad.png").write_bytes(b"xyz")
     with pytest.raises(BrokenPictureError, match=r"bad\.png cannot be used: it is none of JPEG"):
         predictor.predict(tmp_path / "bad.png")
+    (tmp_path / "bad.heic").write_bytes(b"xyz")
+    with pytest.raises(BrokenPictureError, match=r"bad\.heic cannot be used: such files are not read: convert them"):
+        predictor.predict(tmp_path / "bad.heic")
     with pytest.raises(BrokenPictureError, match=r"upload cannot be used: the file is empty"):
         predictor.predict(b"", name="upload")
     with pytest.raises(BrokenPictureError, match="float64"):

@@ -81,3 +81,11 @@ def test_it_has_ended_when_its_report_is_there(learn: Callable[..., Path]) -> No
 def test_it_says_how_all_of_the_study_goes_on(learn: Callable[..., Path]) -> None:
     run = json.loads((learn() / "run.json").read_text())
     assert (run["data"], run["again"]) == ("shades", "again")
+
+
+def test_it_is_told_where_its_data_lies_now(learn: Callable[..., Path]) -> None:
+    place = learn()
+    below.tell(place, "elsewhere")
+    assert json.loads((place / "run.json").read_text())["data"] == "elsewhere"
+    below.tell(place / "not begun", "elsewhere")
+    assert not (place / "not begun").exists()

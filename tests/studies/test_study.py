@@ -285,6 +285,20 @@ def test_a_folder_that_was_moved_in_the_middle_of_a_fine_tuning_goes_on(whole: S
     assert scores(done) == scores(ask("data-size", out=tmp_path / "whole", seeds=(0,), change=change))
 
 
+def test_data_that_was_moved_is_found_where_it_was_last_said_to_be(ask, data: Path, tmp_path: Path) -> None:
+    lent = tmp_path / "lent.npz"
+    lent.write_bytes(data.read_bytes())
+    folder = ask("transfer", data=lent, out=tmp_path / "study").folder
+    moved = lent.rename(tmp_path / "moved.npz")
+    with pytest.raises(UsageError, match=f"say where it is now, `patchwords study transfer DATA --resume {folder}`"):
+        ask("transfer", resume=folder)
+    ask("transfer", data=moved, resume=folder)
+    ask("transfer", resume=folder)
+    runs = list(folder.glob("*/run.json"))
+    assert {json.loads(path.read_text())["data"] for path in runs} == {str(moved)}  # `evaluate` finds it, too
+    assert len(runs) == 4
+
+
 def test_a_recipe_that_changed_meanwhile_changes_nothing(ask, data: Path, grid_file: Path, tmp_path: Path) -> None:
     recipe, grid = tmp_path / "mine.toml", tmp_path / "grid.toml"
     recipe.write_text('base = "digits"\noptimizer.lr = 0.01\n')

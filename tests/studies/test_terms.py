@@ -125,11 +125,29 @@ def test_a_study_goes_on_with_what_it_was_begun_with(
 def test_data_that_was_moved_is_named_again(begun, resumed, data: Path, tmp_path: Path) -> None:
     folder = begun()
     shutil.move(data, tmp_path / "elsewhere.npz")
-    with pytest.raises(UsageError, match=r"squares\.npz"):
+    with pytest.raises(UsageError, match=rf"squares\.npz.* now, `patchwords study transfer DATA --resume {folder}`"):
         resumed(folder)
     terms, ground = resumed(folder, data=tmp_path / "elsewhere.npz")
     assert terms.digests == stored(folder).digests
     assert ground.first_from == str(tmp_path / "elsewhere.npz")
+
+
+@pytest.mark.parametrize(("option", "word"), [("target", "DATA"), ("weights", "FILE")])
+def test_a_target_and_weights_that_were_moved_are_asked_for(
+    option: str, word: str, begun, resumed, data: Path, squares, weights: Path, tmp_path: Path
+) -> None:
+    lent = tmp_path / "lent"
+    lent.mkdir()
+    given = {"target": lambda: squares(lent / "x.npz", train=30), "weights": lambda: shutil.copy(weights, lent)}
+    folder, moved = begun(**{option: given[option]()}), data.rename(tmp_path / "moved.npz")
+    lent = lent.rename(tmp_path / "found")
+    with pytest.raises(UsageError, match=rf"`patchwords study transfer DATA --resume {folder}`"):
+        resumed(folder)
+    said = rf"`patchwords study transfer {moved} --{option} {word} --resume {folder}`"
+    with pytest.raises(UsageError, match=f"the (target|model) .* is not found: .*; say where it is now, {said}"):
+        resumed(folder, data=moved)
+    terms, _ = resumed(folder, data=moved, **{option: next(lent.iterdir())})
+    assert terms.digests == stored(folder).digests
 
 
 def test_other_pictures_of_the_same_name_are_refused(begun, resumed, squares, data: Path) -> None:

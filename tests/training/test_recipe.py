@@ -14,6 +14,7 @@ from patchwords.data.preprocess import IMAGENET, Preprocess
 from patchwords.data.transforms import PaddedCrop, WholeCrop
 from patchwords.errors import UsageError
 from patchwords.models.build import blank, configure
+from patchwords.studies import grid as grids
 from patchwords.training import recipe
 from patchwords.training.optimizer import SGD, AdamW, Lamb
 from patchwords.training.recipe import BITS, HOW, DataRecipe, Recipe, read
@@ -126,6 +127,25 @@ def test_what_is_wrong_in_a_file_is_said_with_the_key_and_the_nearest_name(
 def test_an_unknown_recipe_is_answered_with_the_nearest(name: str, near: str) -> None:
     with pytest.raises(UsageError, match=f"'{name}' is neither a file nor known; .*{near}"):
         read(name)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("recipe = 'digits'\n[models]\n[study.head]", "the grid of a study .*`patchwords study NAME DATA --grid {}`"),
+        ("[[task]]\ndata = 'pets'", "is a list of tasks .*`patchwords evaluate MODEL {} --protocol vtab-1k`"),
+    ],
+)
+def test_a_file_that_is_no_recipe_is_told_with_the_command_that_takes_it(text: str, said: str, tmp_path: Path) -> None:
+    path = file(tmp_path, "other.toml", text)
+    with pytest.raises(UsageError, match=said.format(path)):
+        read(path)
+
+
+@pytest.mark.parametrize("name", grids.names())
+def test_no_grid_is_a_recipe(name: str) -> None:
+    with pytest.raises(UsageError, match="is the grid of a study and no recipe"):
+        read(Path(grids.__file__).parent / "grids" / f"{name}.toml")
 
 
 def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:

@@ -454,7 +454,7 @@ def test_a_checkpoint_of_another_architecture_is_refused_with_what_differs(
     with pytest.raises(ModelError, match="holds another model than") as caught:
         begin(Recipe(model=name, weights=str(weights)), data_of())
     assert words in str(caught.value)
-    assert "name no model (--model '')" in str(caught.value)
+    assert "name no model (--set model='\"\"')" in str(caught.value)
 
 
 def test_a_hybrid_with_another_resnet_is_another_architecture(

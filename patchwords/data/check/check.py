@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from patchwords.data.broken import why
 from patchwords.data.check import copies, likeness
 from patchwords.data.check.copies import Place
 from patchwords.data.check.findings import Finding, Findings, Severity
@@ -118,7 +119,7 @@ class _Examine:
         except OSError as error:
             return Seen(reason=error.strerror or str(error))
         except DataError as error:
-            return Seen(reason=str(error))
+            return Seen(reason=why(source.name(index), error))
         return Seen("", self._digest(raw), picture.size, _kinds(picture), look)
 
     def _digest(self, raw: bytes | Pixels) -> bytes:

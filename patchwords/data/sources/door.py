@@ -24,7 +24,7 @@ from patchwords.data.sources.public import PUBLIC
 from patchwords.data.sources.source import Data
 from patchwords.data.sources.split import Split
 from patchwords.errors import UsageError
-from patchwords.settings import nearest
+from patchwords.settings import nearest, texts
 
 Reader = Callable[[Path, Split | None], Data]
 
@@ -88,6 +88,7 @@ def open_pictures(
 
 def spelled(given: str | Path) -> str:
     """The word for it: a `Path` is one, also where a set is called so."""
+    texts(data=given)
     word = str(given)
     return os.path.join(os.curdir, word) if isinstance(given, Path) and word == digits.NAME else word
 

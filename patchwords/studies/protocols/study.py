@@ -82,6 +82,7 @@ class Study:
 
     def trained(self, place: Path, data: Data, called: str, *, rate: float, seed: int) -> Numbers:
         """The scores of one training: read where it has ended, and else it is begun or gone on with."""
+        below.tell(place, called)
         if not below.has_ended(place):
             if self.signal:
                 raise StoppedError(self.signal, f"stopped before {place.name}, and saved; `{self.again}` goes on")

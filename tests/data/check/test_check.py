@@ -128,6 +128,15 @@ def test_unreadable_pictures_are_named_with_the_reason(folder: Path) -> None:
         assert reason in name
 
 
+def test_a_listed_file_of_a_kind_that_is_not_read_is_named_with_what_to_do(folder: Path) -> None:
+    (folder / "rose/0.jpg").rename(folder / "rose/0.heic")
+    (folder / "rose/0.heic").write_bytes(b"x")
+    rows = [f"{path.relative_to(folder)},{path.parent.name}" for path in sorted(folder.glob("*/*.*"))]
+    (folder / "list.csv").write_text("\n".join(["path,label", *rows]))
+    (names,) = (each.groups for each in check(open_data(folder / "list.csv")).errors)
+    assert names == (("rose/0.heic (such files are not read: convert them to JPEG or PNG)",),)
+
+
 def test_a_picture_that_vanishes_or_may_not_be_read_is_an_error(folder: Path) -> None:
     data = open_data(folder)
     (folder / "rose/3.jpg").unlink()

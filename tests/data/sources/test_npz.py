@@ -73,22 +73,35 @@ def test_classes_may_have_names(tmp_path: Path) -> None:
     ("arrays", "sentence"),
     [
         ({"x": IMAGES}, "has x but no images and labels"),
-        ({"images": IMAGES}, "has images but not its other half"),
+        ({"images": IMAGES}, "has images but not its other half: add labels"),
+        ({"y_train": LABELS}, "has y_train but not its other half: add x_train"),
+        ({}, r"has nothing in it, no images and labels: use these names .*\(train_images and train_labels, or x_train"),
         ({"images": IMAGES, "labels": LABELS, "val_labels": LABELS}, "has val_labels but not its other half"),
-        ({"images": IMAGES / 255, "labels": LABELS}, r"images is float64 .* not uint8"),
-        ({"images": IMAGES[0, 0], "labels": LABELS}, r"images is uint8 \(5, 3\), not uint8"),
+        ({"images": IMAGES / 255, "labels": LABELS}, r"images is float64 .* not uint8 .*: round to 0 … 255 first"),
+        ({"images": IMAGES[0, 0], "labels": LABELS}, r"images is uint8 \(5, 3\), not uint8 .*: stack all pictures"),
         ({"images": np.zeros((20, 3, 32, 32), np.uint8), "labels": LABELS}, "has its channels first"),
         ({"images": IMAGES[:, :0], "labels": LABELS}, "pictures without pixels"),
-        ({"images": IMAGES, "labels": LABELS[:9]}, "20 pictures, but labels 9 labels"),
-        ({"images": IMAGES, "labels": LABELS * 0.5}, "labels is float64"),
-        ({"images": IMAGES, "labels": np.ones((20, 3), int)}, r"labels is int64 \(20, 3\)"),
+        ({"images": IMAGES, "labels": LABELS[:9]}, "20 pictures, but labels 9 labels: give one for each picture"),
+        ({"images": IMAGES, "labels": LABELS * 0.5}, r"labels is float64 .*: number the classes 0, 1, 2"),
+        ({"images": IMAGES, "labels": np.ones((20, 3), int)}, r"labels is int64 \(20, 3\), .*labels\.argmax\(1\)"),
+        (
+            {"images": IMAGES, "labels": LABELS.astype(str)},
+            r"labels is <U\d+ .*: number the classes from 0, .*np\.unique",
+        ),
+        (
+            {"images": IMAGES, "labels": LABELS.astype(object)},
+            r"labels\.npy holds objects of Python, .*: store pictures",
+        ),
         ({"images": IMAGES, "labels": LABELS - 1}, "has the label -1"),
         ({"images": IMAGES, "labels": LABELS * 10**12}, "labels up to 1000000000000, but 2 different ones"),
         ({"images": IMAGES, "labels": LABELS * 0}, "one class only"),
         ({"images": IMAGES[:0], "labels": LABELS[:0]}, "no pictures in its part train"),
         ({"images": IMAGES, "labels": LABELS, "classes": np.array(["a"])}, "label 1, but names for 1 classes"),
         ({"images": IMAGES, "labels": LABELS, "classes": np.array(["a", "a"])}, "two classes of the same name"),
-        ({"images": IMAGES, "labels": LABELS, "classes": np.array([1, 2])}, "classes is int64"),
+        (
+            {"images": IMAGES, "labels": LABELS, "classes": np.array([1, 2])},
+            r"classes is int64 .*: write names, dtype=str",
+        ),
         (
             {"images": IMAGES, "labels": LABELS, "val_images": IMAGES[..., 0], "val_labels": LABELS},
             "val has 1 channels, train 3",
@@ -120,6 +133,13 @@ def npy(array: Any, **options: Any) -> bytes:
 class Hostile:
     def __reduce__(self) -> tuple[Any, ...]:
         return exec, ("raise AssertionError('a pickle was run')",)
+
+
+def test_an_archive_of_other_things_is_refused(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "set.npz", "w") as file:
+        file.writestr("roses/1.jpg", b"x")
+    with pytest.raises(DataError, match=r"holds roses/1\.jpg, which is no array: write the file with np\.savez"):
+        open_data(tmp_path / "set.npz")
 
 
 def test_a_pickle_inside_is_never_run(tmp_path: Path) -> None:
