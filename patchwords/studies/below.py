@@ -65,7 +65,7 @@ def _find_again(place: Path, recipe: Recipe) -> None:
 
 def tell(place: Path, called: str) -> None:
     """Says where the data of a training is found from now on, if that was begun at all."""
-    if (place / RUN).is_file() and _run(place)["data"] != called:
+    if (place / RUN).is_file() and _run(place).get("data", called) != called:
         add(RunFolder.visit(place), {"data": called})
 
 
