@@ -66,9 +66,9 @@ def _blend(x: Tensor, theirs: float) -> Tensor:
     """A last one without a neighbour stays as it is."""
     paired = len(x) // 2 * 2
     first, second = x[0:paired:2], x[1:paired:2]
-    difference, mixed = second - first, torch.empty_like(x)
-    torch.add(first, difference, alpha=theirs, out=mixed[0:paired:2])
-    torch.sub(second, difference, alpha=theirs, out=mixed[1:paired:2])
+    step, mixed = (second - first).mul_(theirs), torch.empty_like(x)
+    torch.add(first, step, out=mixed[0:paired:2])
+    torch.sub(second, step, out=mixed[1:paired:2])
     mixed[paired:] = x[paired:]
     return mixed
 

@@ -61,6 +61,15 @@ def test_mixup_is_a_weighted_sum_of_neighbours() -> None:
     torch.testing.assert_close(targets, ours * torch.eye(6) + (1 - ours) * torch.eye(6)[[1, 0, 3, 2, 5, 4]])
 
 
+def test_mixup_keeps_its_bits() -> None:
+    """Recorded runs go on with them: however it is reckoned, it is x + share · (neighbour - x)."""
+    images = torch.randn(7, 3, 9, 7)
+    for step in range(20):
+        mixed, _ = run(MIXUP, images, step=step)
+        theirs = 1 - float(symmetric_beta(MIXUP.mixup, *draws.uniform("mix", 0, step, count=6)[2:4]))
+        assert torch.equal(mixed, images + theirs * (images[[1, 0, 3, 2, 5, 4, 6]] - images))
+
+
 def test_cutmix_puts_a_box_of_the_neighbour_into_a_picture_and_its_share_into_the_target() -> None:
     for step in range(50):
         mixed, targets = run(CUTMIX, numbered(4), step=step)
