@@ -23,7 +23,7 @@ NAMES = (  # by their numbers in the kernel
     "identity", "mirror", "bilinear", "nearest", "cover", "invert", "posterise", "solarise", "solarise-add",
     "brightness", "contrast-of-area", "colour", "grey", "sharpness", "autocontrast", "equalise", "contrast",
 )  # fmt: skip
-WHOLE = ("autocontrast", "equalise", "contrast")  # must know the whole picture
+LOOKING = ("autocontrast", "equalise", "contrast")  # must know the whole picture
 NUMBERS = {name: number for number, name in enumerate(NAMES)}
 
 
@@ -50,7 +50,7 @@ def _done(images: Tensor, drawn: Round, numbers: Tensor) -> Tensor:
     grey_level = min(height * width // 256, 255) / 255
     levels = not images.is_floating_point()
     told = torch.empty(batch, 3, LEVELS.value, dtype=torch.float32, device=images.device)
-    if len(chosen := np.flatnonzero(np.isin(drawn.names, WHOLE))):
+    if len(chosen := np.flatnonzero(np.isin(drawn.names, LOOKING))):
         place = onto(chosen.astype(np.int32), images)
         _look[(len(chosen), 3)](images, numbers, place, told, height * width, *LUMA, WIDTH, levels, LOOKED)
     grid = (triton.cdiv(height * width, BLOCK), batch)

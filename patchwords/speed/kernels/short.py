@@ -34,6 +34,19 @@ def taken(tokens: int, width: int) -> bool:
     return tokens <= 256 and width == 64
 
 
+def to_be_filled(qkv: Tensor, heads: int) -> Attended:
+    """What a kernel writes."""
+    batch, tokens, across = qkv.shape
+    total = torch.empty(batch, heads, tokens, dtype=torch.float32, device=qkv.device)
+    return Attended(qkv.new_empty(batch, tokens, across // 3), total)
+
+
+def to_be_filled_eight(qkv: Tensor) -> Tensor:
+    """What a kernel writes in eight bits: rows."""
+    batch, tokens, across = qkv.shape
+    return torch.empty(batch * tokens, across // 3, dtype=torch.float8_e4m3fn, device=qkv.device)
+
+
 def short(qkv: Tensor, heads: int) -> Attended:
     q, k, v = apart(qkv, 3, heads)
     logits = scaled(q, k)

@@ -21,7 +21,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_wait,
 )
 
-from patchwords.speed.kernels.short import Attended, ShortGradients
+from patchwords.speed.kernels.short import Attended, ShortGradients, to_be_filled, to_be_filled_eight
 from patchwords.speed.kernels.sums_triton import summed
 
 BASE = gl.constexpr(1.4426950408889634)  # exp(x) is 2 to the power of BASE · x
@@ -368,18 +368,15 @@ def _backward(
 
 
 def short(qkv: Tensor, heads: int) -> Attended:
-    batch, tokens, across = qkv.shape
-    out = qkv.new_empty(batch, tokens, across // 3)
-    total = torch.empty(batch, heads, tokens, dtype=torch.float32, device=qkv.device)
-    _launch_forward(qkv, heads, out, total, None)
-    return Attended(out, total)
+    made = to_be_filled(qkv, heads)
+    _launch_forward(qkv, heads, *made, None)
+    return made
 
 
 def short_eight(qkv: Tensor, heads: int, factors: Tensor) -> Tensor:
-    batch, tokens, across = qkv.shape
-    out = torch.empty(batch * tokens, across // 3, dtype=torch.float8_e4m3fn, device=qkv.device)
-    _launch_forward(qkv, heads, out, None, factors)
-    return out
+    made = to_be_filled_eight(qkv)
+    _launch_forward(qkv, heads, made, None, factors)
+    return made
 
 
 def _launch_forward(qkv: Tensor, heads: int, out: Tensor, total: Tensor | None, factors: Tensor | None) -> None:

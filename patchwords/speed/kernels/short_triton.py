@@ -9,7 +9,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from patchwords.speed.kernels.short import LONELY, LONG, Attended, ShortGradients
+from patchwords.speed.kernels.short import LONELY, LONG, Attended, ShortGradients, to_be_filled, to_be_filled_eight
 from patchwords.speed.kernels.sums_triton import summed
 
 BASE = tl.constexpr(1.4426950408889634)  # exp(x) is 2 to the power of BASE · x
@@ -233,18 +233,15 @@ def _backward_queries(
 
 
 def short(qkv: Tensor, heads: int) -> Attended:
-    batch, tokens, across = qkv.shape
-    out = qkv.new_empty(batch, tokens, across // 3)
-    total = torch.empty(batch, heads, tokens, dtype=torch.float32, device=qkv.device)
-    _launch_forward(qkv, heads, out, total, None)
-    return Attended(out, total)
+    made = to_be_filled(qkv, heads)
+    _launch_forward(qkv, heads, *made, None)
+    return made
 
 
 def short_eight(qkv: Tensor, heads: int, factors: Tensor) -> Tensor:
-    batch, tokens, across = qkv.shape
-    out = torch.empty(batch * tokens, across // 3, dtype=torch.float8_e4m3fn, device=qkv.device)
-    _launch_forward(qkv, heads, out, None, factors)
-    return out
+    made = to_be_filled_eight(qkv)
+    _launch_forward(qkv, heads, made, None, factors)
+    return made
 
 
 def _launch_forward(qkv: Tensor, heads: int, out: Tensor, total: Tensor | None, factors: Tensor | None) -> None:

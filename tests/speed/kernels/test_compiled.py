@@ -57,7 +57,8 @@ def test_programs_of_attention_share_a_multiprocessor(compiled: Compiled) -> Non
 def test_attentions_products_are_on_their_way_on_a_hopper(compiled: Compiled) -> None:
     """Without registers enough the compiler would wait for every one, or keep in memory what is needed at once."""
     told = compiled["short_gluon._backward"]
-    assert (compiled["short_gluon._forward"]["programs"], told["programs"]) >= (3, 2)
+    assert compiled["short_gluon._forward"]["programs"] >= 3
+    assert told["programs"] >= 2
     assert told["waits"] <= told["asked"] + 2
     assert told["spilled"] <= 64
 
