@@ -95,6 +95,12 @@ SMALL: dict[str, Config] = {
 }
 
 
+@pytest.fixture
+def device() -> torch.device:
+    """Where a kernel of Triton and its plain twin run: interpreted, or compiled where there is a GPU."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
 @pytest.fixture(autouse=True)
 def seed() -> None:
     """The same random numbers in every run, whichever tests are chosen."""

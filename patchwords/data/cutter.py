@@ -63,8 +63,7 @@ class Cutter:
             size, interpolation = self.cut.wanted[number], self.cut.preprocess.interpolation
             found.append(self.cut_pictures(here, uncut.boxes[number][soon], size, interpolation))
         if late:
-            cropped = [crops[number] for crops in uncut.crops if crops is not None]
-            found.append(onto([np.stack(cropped)], self.device))
+            found.append(onto([crops[number][None] for crops in uncut.crops if crops is not None], self.device))
         if not (soon and late):
             return found[0]
         order = torch.tensor(np.argsort(soon + late))

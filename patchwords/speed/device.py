@@ -1,5 +1,6 @@
 """Where the numbers are made: the device that was named, or the best there is, and what it is called."""
 
+import os
 import platform
 import re
 from pathlib import Path
@@ -10,10 +11,16 @@ from patchwords.errors import UsageError
 
 WORDS = r"(cpu|cuda|mps)(:\d+)?"  # of all that torch knows, and few have
 CHOICE = "choose auto, cpu, cuda, cuda:0 or mps"
+QUEUES = ("CUDA_DEVICE_MAX_CONNECTIONS", "32")  # of a GPU, as many as there can be, where nobody has said otherwise
 
 
 def choose(device: str, local: int = 0) -> torch.device:
-    """`auto` is a GPU where there is one; under torchrun each process takes its own."""
+    """`auto` is a GPU where there is one; under torchrun each process takes its own.
+
+    Streams share the queues of a GPU. With the driver's eight, some of the many that decode pictures stand in line
+    behind a training step, and all wait for them; the driver is told before anything is done there.
+    """
+    os.environ.setdefault(*QUEUES)
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
     if not isinstance(device, str) or not re.fullmatch(WORDS, device, re.ASCII):

@@ -81,16 +81,14 @@ def test_boxes_are_cut_as_pillow_cuts_them(pictures: list[Tensor], kind: Interpo
 
 
 @pytest.mark.parametrize("kind", INTERPOLATIONS)
-def test_the_kernel_cuts_them_so_too(pictures: list[Tensor], kind: Interpolation) -> None:
-    assert_as_pillow(kernel(), pictures, (18, 21), kind)
+def test_the_kernel_cuts_them_so_too(pictures: list[Tensor], kind: Interpolation, device: torch.device) -> None:
+    assert_as_pillow(kernel(), [picture.to(device) for picture in pictures], (18, 21), kind)
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("cutting", ["plain", "kernel"])
 @pytest.mark.parametrize("kind", INTERPOLATIONS)
-def test_a_gpu_cuts_them_so_too(pictures: list[Tensor], kind: Interpolation, cutting: str) -> None:
-    there = [picture.cuda() for picture in pictures]
-    assert_as_pillow(kernel() if cutting == "kernel" else cut_pictures, there, (24, 40), kind)
+def test_a_gpu_cuts_them_so_too(pictures: list[Tensor], kind: Interpolation) -> None:
+    assert_as_pillow(cut_pictures, [picture.cuda() for picture in pictures], (24, 40), kind)
 
 
 @pytest.mark.parametrize("most", [1, 20_000, 60_000])

@@ -68,27 +68,18 @@ POLICIES: list[Policy] = [
 
 @KINDS
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_every_operation_has_its_twin(name: str, kind: torch.dtype) -> None:
+def test_every_operation_has_its_twin(name: str, kind: torch.dtype, device: torch.device) -> None:
     drawn = Round.empty(COUNT)
     chosen = np.array([0, 2, 3, 5])  # the others stay as they are
     drawn.put(chosen, name, *(column[chosen] for column in numbers(name)))
-    assert_twins(pictures(kind, CPU), [drawn])
-
-
-@pytest.mark.gpu
-@KINDS
-@pytest.mark.parametrize("name", OPERATIONS)
-def test_every_operation_has_its_twin_on_a_gpu(name: str, kind: torch.dtype) -> None:
-    drawn = Round.empty(COUNT)
-    drawn.put(np.arange(COUNT), name, *numbers(name))
-    assert_twins(pictures(kind, torch.device("cuda")), [drawn])
+    assert_twins(pictures(kind, device), [drawn])
 
 
 @KINDS
 @pytest.mark.parametrize("name", triton.LOOKING)
-def test_large_and_flat_pictures_are_known_as_a_whole(name: str, kind: torch.dtype) -> None:
+def test_large_and_flat_pictures_are_known_as_a_whole(name: str, kind: torch.dtype, device: torch.device) -> None:
     """More pixels than are looked at together; a channel of one value, and pictures of two and of few levels."""
-    given = torch.randint(0, 256, (4, 3, 97, 83), dtype=torch.uint8)
+    given = torch.randint(0, 256, (4, 3, 97, 83), dtype=torch.uint8, device=device)
     given[0, 1] = 77
     given[1] = 255 * (given[1] > 200)
     given[2] = given[2] // 64 + 128
@@ -104,24 +95,24 @@ def test_what_the_kernel_knows_are_operations() -> None:
 
 @KINDS
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: f"{policy.kind} {getattr(policy, 'table', '')}")
-def test_whole_policies_come_out_alike(policy: Policy, kind: torch.dtype) -> None:
+def test_whole_policies_come_out_alike(policy: Policy, kind: torch.dtype, device: torch.device) -> None:
     """The operations after the first may be cut at a level: a few pixels in the next one."""
-    given, settings = pictures(kind, CPU), Augment(policy=policy)
+    given, settings = pictures(kind, device), Augment(policy=policy)
     changed = partial(augment, given, settings, seed=3, views=np.arange(COUNT) % 2, indices=np.arange(COUNT))
     difference = (changed(run=triton.run) - changed(run=run)).abs()
     assert (difference > 5e-6).float().mean() < 0.01
 
 
 @pytest.mark.parametrize("channels", [1, 4])
-def test_other_than_three_channels_go_to_the_twin(channels: int) -> None:
+def test_other_than_three_channels_go_to_the_twin(channels: int, device: torch.device) -> None:
     drawn = Round.empty(COUNT)
     drawn.put(np.arange(COUNT), "invert")
-    assert_twins(pictures(torch.uint8, CPU, channels), [drawn])
+    assert_twins(pictures(torch.uint8, device, channels), [drawn])
 
 
-def test_no_rounds_leave_the_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert_twins(pictures(torch.uint8, CPU), [])
-    assert_twins(pictures(torch.float32, CPU), [Round.empty(COUNT)])
+def test_no_rounds_leave_the_pictures(device: torch.device) -> None:
+    assert_twins(pictures(torch.uint8, device), [])
+    assert_twins(pictures(torch.float32, device), [Round.empty(COUNT)])
 
 
 def test_the_kernel_is_for_gpus_and_its_absence_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

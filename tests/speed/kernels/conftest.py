@@ -12,12 +12,6 @@ STEP = 32.0  # between the largest numbers of eight bits: in a short row one tha
 
 
 @pytest.fixture
-def device() -> torch.device:
-    """Where both twins run."""
-    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-
-
-@pytest.fixture
 def same_eight(device: torch.device) -> Same:
     """Scales are equal, and numbers but for some that another order of rounding moves by a step, an eighth at most.
 
