@@ -12,15 +12,18 @@ from patchwords.errors import UsageError
 WORDS = r"(cpu|cuda|mps)(:\d+)?"  # of all that torch knows, and few have
 CHOICE = "choose auto, cpu, cuda, cuda:0 or mps"
 QUEUES = ("CUDA_DEVICE_MAX_CONNECTIONS", "32")  # of a GPU, as many as there can be, where nobody has said otherwise
+MPS = ("CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps")  # where the service listens by which processes share a GPU
 
 
 def choose(device: str, local: int = 0) -> torch.device:
     """`auto` is a GPU where there is one; under torchrun each process takes its own.
 
     Streams share the queues of a GPU. With the driver's eight, some of the many that decode pictures stand in line
-    behind a training step, and all wait for them; the driver is told before anything is done there.
+    behind a training step, and all wait for them; the driver is told before anything is done there. Processes that
+    share a GPU share its queues too: with so many each, the fourth finds none.
     """
-    os.environ.setdefault(*QUEUES)
+    if not Path(os.environ.get(*MPS)).exists():
+        os.environ.setdefault(*QUEUES)
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
     if not isinstance(device, str) or not re.fullmatch(WORDS, device, re.ASCII):
