@@ -20,7 +20,7 @@ def choose(device: str, local: int = 0) -> torch.device:
 
     Streams share the queues of a GPU. With the driver's eight, some of the many that decode pictures stand in line
     behind a training step, and all wait for them; the driver is told before anything is done there. Processes that
-    share a GPU share its queues too: with so many each, the fourth finds none.
+    share a GPU share its queues too: with so many each, an H200 had enough for three.
     """
     if not Path(os.environ.get(*MPS)).exists():
         os.environ.setdefault(*QUEUES)

@@ -80,9 +80,12 @@ def test_boxes_are_cut_as_pillow_cuts_them(pictures: list[Tensor], kind: Interpo
     assert_as_pillow(cut_pictures, pictures, size, kind)
 
 
+@pytest.mark.parametrize("size", [(18, 21), (24, 40)])
 @pytest.mark.parametrize("kind", INTERPOLATIONS)
-def test_the_kernel_cuts_them_so_too(pictures: list[Tensor], kind: Interpolation, device: torch.device) -> None:
-    assert_as_pillow(kernel(), [picture.to(device) for picture in pictures], (18, 21), kind)
+def test_the_kernel_cuts_them_so_too(
+    pictures: list[Tensor], kind: Interpolation, size: tuple[int, int], device: torch.device
+) -> None:
+    assert_as_pillow(kernel(), [picture.to(device) for picture in pictures], size, kind)
 
 
 @pytest.mark.gpu
