@@ -5,6 +5,7 @@
 import base64
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -351,6 +352,53 @@ def test_an_earlier_answer_does_not_stand_beside_a_picture_that_was_refused(
     assert found.page.is_visible("#about")
     assert [text for text in found.said if "400" not in text] == []
     found.said.clear()  # the browser itself notes an answer of 400
+
+
+@pytest.mark.parametrize("late", ["positions", "attention"])
+def test_what_comes_late_for_an_earlier_picture_hides_no_refusal(
+    visit: Opening, service: str, photo: Path, tmp_path: Path, late: str
+) -> None:
+    broken = tmp_path / "broken.png"
+    broken.write_bytes(photo.read_bytes()[:60])
+    found = visit(service)
+    held: list[Any] = []
+    found.page.route(f"**/{late}?*", lambda route: held.append(route))
+    with found.page.expect_request(f"**/{late}?*"):
+        found.page.set_input_files("#file", photo)
+    found.page.set_input_files("#file", broken)
+    found.page.wait_for_selector("#trouble:not([hidden])", timeout=WAIT)
+    with found.page.expect_response(f"**/{late}?*"):
+        held[0].continue_()
+    found.page.wait_for_selector("body:not(.busy)", timeout=WAIT)
+    assert found.page.is_visible("#trouble")
+    assert "choose another one" in found.text("#trouble")
+    assert not found.page.is_visible("#exhibit")
+    assert [text for text in found.said if "400" not in text] == []
+    found.said.clear()  # the browser itself notes an answer of 400
+
+
+def test_an_answer_that_is_given_up_half_way_is_no_answer(visit: Opening, service: str, photo: Path) -> None:
+    """The first examination answers without an end, until it is given up for the second one."""
+    found = visit(service)
+    found.page.evaluate(
+        """() => {
+            const real = window.fetch;
+            window.fetch = async (address, options) => {
+                if (!address.startsWith("examine")) return real(address, options);
+                window.fetch = real;
+                const { signal } = options;
+                const start = (body) => signal.addEventListener("abort", () => body.error(signal.reason));
+                return new Response(new ReadableStream({ start }));
+            };
+            window.theirs = real;
+        }"""
+    )
+    found.page.set_input_files("#file", photo)
+    found.page.wait_for_function("window.fetch === window.theirs")
+    found.give(photo)
+    assert found.page.is_visible("#answers li")
+    assert not found.page.is_visible("#trouble")
+    assert "GET /undefined" not in found.asked
 
 
 def test_a_service_with_a_token_asks_for_it_and_keeps_it_nowhere(visit: Opening, locked: str, photo: Path) -> None:

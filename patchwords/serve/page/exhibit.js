@@ -60,9 +60,10 @@ export async function show(model, found, source) {
   if (looks()) await choose(chosen.layer, chosen.head);
 }
 
-// What stands there goes, where it is the answer to another question: it would be taken for the one to this.
+// What stands there goes, and so does what is on its way there, where it is the answer to another question: it would be
+// taken for the one to this.
 export function withdraw(found) {
-  if (!here || here.found === found) return;
+  if (here && here.found === found) return;
   shows += 1;
   clearTimeout(rest);
   part("exhibit").hidden = true;

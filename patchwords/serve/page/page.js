@@ -9,14 +9,17 @@ const part = (id) => document.getElementById(id);
 let known = [];
 let picture = null;
 let working = 0;
+let complaints = 0;
 
-// Says what went wrong in the service's own words, and asks for the token where that is missing.
+// Says what went wrong in the service's own words, and asks for the token where that is missing. What comes right later
+// makes that good only if it was begun later.
 async function guarded(work) {
+  const before = complaints;
   working += 1;
   document.body.classList.add("busy");
   try {
     await work();
-    part("trouble").hidden = true;
+    if (complaints === before) part("trouble").hidden = true;
   } catch (error) {
     if (error.name === "AbortError") return;
     if (error instanceof Refused) askForToken();
@@ -28,6 +31,7 @@ async function guarded(work) {
 }
 
 function complain(text) {
+  complaints += 1;
   part("trouble").textContent = text;
   part("trouble").hidden = false;
 }

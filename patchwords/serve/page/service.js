@@ -23,8 +23,9 @@ async function asked(path, values, options = {}) {
     throw error.name === "AbortError" ? error : new Error(say("unreachable"));
   }
   const told = await answer.json().catch(() => ({ error: `${answer.status} ${answer.statusText}` }));
+  options.signal?.throwIfAborted(); // half an answer to what was given up is no answer
   if (answer.status === 401) throw new Refused(told.error);
-  if (!answer.ok) throw new Error(say(REASONS[answer.status] || "failed", told));
+  if (!answer.ok || told.error) throw new Error(say(REASONS[answer.status] || "failed", told));
   return told;
 }
 
